@@ -1,0 +1,3 @@
+"""attncli: an attention calculator for the command line and for Python."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,206 @@
+"""The Trace: every named step of one attention, with its labels, for tables, files, JSON and the checker to read.
+
+Letters: n queries, m keys, d_k key width, d_v value width, H heads, B sequences (leading batch axes).
+Inside, tokens are rows; `Trace` redoes the layout that was asked for when a step is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from attncli.errors import InputError, unknown
+from attncli.lazy import np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the pipeline: what it is, and what its rows and columns count (rows layout)."""
+
+    name: str
+    about: str
+    shape: str
+    rows: str
+    columns: str
+    on_request: bool = False
+
+
+# In the order of the pipeline, which is the order in which steps are shown and marked.
+STEPS: dict[str, Step] = {
+    step.name: step
+    for step in (
+        Step("X", "the data of the queries", "n x d_x", "query", "feature"),
+        Step("Y", "the data of the keys and values", "m x d_y", "key", "feature"),
+        Step("Q", "queries, after projection and its bias", "n x H d_k", "query", "feature"),
+        Step("K", "keys, past ones in front", "m x H d_k", "key", "feature"),
+        Step("V", "values, past ones in front", "m x H d_v", "key", "feature"),
+        Step("kernel", "K(q, k) of a kernel score", "n x m", "query", "key"),
+        Step("scores", "f(q, k), raw", "n x m", "query", "key"),
+        Step("scaled", "scores x scale", "n x m", "query", "key"),
+        Step("capped", "c tanh(s / c), soft cap c", "n x m", "query", "key"),
+        Step("biased", "+ bias", "n x m", "query", "key"),
+        Step("masked", "hidden cells at -inf or the mask value", "n x m", "query", "key"),
+        Step("exp", "e^s of the step before, not shifted", "n x m", "query", "key", on_request=True),
+        Step("sum", "its sum over the keys", "n x 1", "query", "feature", on_request=True),
+        Step("lse", "log of the sum of e^s, stable", "n x 1", "query", "feature", on_request=True),
+        Step("weights", "after the normalizer", "n x m", "query", "key"),
+        Step("heads", "weights times V, one a head", "H x n x d_v", "query", "feature"),
+        Step("output", "the result, heads joined and through W_O", "n x d_v", "query", "feature"),
+        Step("weights_back", "each key's weights over the queries", "m x n", "key", "query"),
+        Step("output_back", "what the queries' side gives each key", "m x d_x", "key", "feature"),
+    )
+}
+
+_ADDRESS = re.compile(r"([A-Za-z_]+)(?:\[\s*(\d+(?:\s*,\s*\d+)*)\s*\])?")
+
+
+def parse_address(address: str) -> tuple[str, tuple[int, ...]]:
+    """`weights[1,2]` as ("weights", (1, 2)); counting starts at 1. An unknown step raises InputError."""
+    match = _ADDRESS.fullmatch(address.strip())
+    if match is None:
+        raise InputError(f"{address!r} is not a step", hint="write a step's name, such as weights or weights[2]")
+    name, indices = match.groups()
+    if name not in STEPS:
+        raise unknown("step", name, STEPS)
+    return name, tuple(int(part) for part in indices.split(",")) if indices else ()
+
+
+@dataclass
+class Trace:
+    """The steps of one attention and what was assumed.
+
+    steps: the arrays that are held, by name, tokens as rows. lazy: steps that are computed when first read.
+    visible: broadcasts to (..., n, m); False where a key is hidden from a query; None where nothing is hidden.
+    batch_axes, head_axis: how the leading axes of scores are to be read: (*batch, H, n, m).
+    """
+
+    steps: dict[str, Array]
+    attention: str = "attend"
+    layout: str = "rows"
+    score: dict[str, Any] = field(default_factory=lambda: {"name": "scaled-dot"})
+    scale: float = 1.0
+    mask: list[str] = field(default_factory=list)
+    normalizer: str = "softmax"
+    query_labels: list[str] = field(default_factory=list)
+    key_labels: list[str] = field(default_factory=list)
+    labelled: bool = False
+    visible: Array | None = None
+    heads: int | None = None
+    notes: list[str] = field(default_factory=list)
+    lazy: dict[str, Callable[[], Array]] = field(default_factory=dict)
+    kept: tuple[str, ...] | None = None
+
+    def names(self, *, on_request: bool = False) -> list[str]:
+        """The steps that this problem has, in pipeline order; exp, sum and lse only if on_request."""
+        return [
+            name
+            for name, step in STEPS.items()
+            if (name in self.steps or name in self.lazy) and (on_request or not step.on_request)
+        ]
+
+    def rows(self, name: str) -> Array:
+        """A whole step with tokens as rows, whatever the layout."""
+        if name not in self.steps and name in self.lazy:
+            self.steps[name] = self.lazy[name]()
+        if name not in self.steps:
+            raise self._missing(name)
+        return self.steps[name]
+
+    def __getitem__(self, address: str) -> Array:
+        """A step, or a part such as `weights[2]`, in the layout that was asked for."""
+        name, indices = parse_address(address)
+        array = self.rows(name)
+        if indices:
+            array = array[self._leading(name, array, indices)]
+        return array.mT if self.layout == "columns" and array.ndim >= 2 else array
+
+    def __contains__(self, address: object) -> bool:
+        try:
+            name, _ = parse_address(str(address))
+        except InputError:
+            return False
+        return name in self.steps or name in self.lazy
+
+    def hidden(self, address: str) -> Array | None:
+        """Where a step of scores or weights has hidden cells: a bool array like `self[address]`, or None."""
+        name, indices = parse_address(address)
+        step = STEPS[name]
+        if self.visible is None or step.columns != "key" or name not in _HIDING:
+            return None
+        array = self.rows(name)
+        hidden = np.broadcast_to(~self.visible, array.shape)
+        if indices:
+            hidden = hidden[self._leading(name, array, indices)]
+        return hidden.mT if self.layout == "columns" else hidden
+
+    def axes(self, address: str) -> tuple[str, str]:
+        """What the rows and columns of a step count, as displayed: "query", "key" or "feature"."""
+        step = STEPS[parse_address(address)[0]]
+        return (step.columns, step.rows) if self.layout == "columns" else (step.rows, step.columns)
+
+    def labels(self, address: str) -> tuple[list[str], list[str]]:
+        """The labels of a step's rows and columns, as displayed; features are "1", "2" ..."""
+        name, _ = parse_address(address)
+        step = STEPS[name]
+        count_rows, count_columns = self.rows(name).shape[-2:]
+        rows = self._labels_of(step.rows, count_rows)
+        columns = self._labels_of(step.columns, count_columns)
+        return (columns, rows) if self.layout == "columns" else (rows, columns)
+
+    def parts(self, name: str) -> list[str]:
+        """The addresses of a step's matrices: [`weights`], or `weights[1]`, `weights[2]` ... one a head or sequence."""
+        leading = self.rows(name).shape[:-2]
+        return [name] if not leading else [
+            f"{name}[{','.join(str(i + 1) for i in index)}]" for index in np.ndindex(*leading)
+        ]
+
+    def leading_names(self, name: str) -> list[str]:
+        """What the leading axes of a step count, outermost first: "sequence" and, last, "head" where there are any."""
+        leading = self.rows(name).ndim - 2
+        has_heads = self.heads is not None and (STEPS[name].columns == "key" or name in ("heads", "sum", "lse"))
+        return ["sequence"] * (leading - has_heads) + ["head"] * has_heads
+
+    def _labels_of(self, kind: str, count: int) -> list[str]:
+        known = {"query": self.query_labels, "key": self.key_labels}.get(kind, [])
+        if len(known) == count:
+            return known
+        letter = {"query": "q", "key": "k"}.get(kind, "")
+        return [f"{letter}{i + 1}" for i in range(count)]
+
+    def _leading(self, name: str, array: Array, indices: tuple[int, ...]) -> tuple[int, ...]:
+        leading = array.shape[:-2]
+        if len(indices) < len(leading) and set(leading[: len(leading) - len(indices)]) == {1}:
+            indices = (1,) * (len(leading) - len(indices)) + indices  # weights[2] is head 2 of the only sequence
+        if len(indices) != len(leading):
+            raise InputError(
+                f"{name} has {len(leading)} leading axes {leading}, not {len(indices)}",
+                hint=f"counted from 1, as in {name}[{','.join('1' for _ in leading)}]" if leading else f"write {name}",
+            )
+        for index, size in zip(indices, leading, strict=True):
+            if not 1 <= index <= size:
+                raise InputError(f"{name}[{index}] does not exist: counting goes from 1 to {size}")
+        return tuple(index - 1 for index in indices)
+
+    def _missing(self, name: str) -> InputError:
+        if self.kept is not None:
+            return InputError(
+                f"the step {name!r} was not kept", hint=f"kept: {', '.join(self.names(on_request=True)) or 'nothing'}"
+            )
+        return InputError(
+            f"this problem has no step {name!r}", hint=f"it has: {', '.join(self.names(on_request=True))}"
+        )
+
+
+_HIDING = ("masked", "weights", "exp")
+
+
+def wanted(steps: Iterable[str] | None) -> tuple[str, ...] | None:
+    """The names of the steps asked for, addresses resolved to their steps; None means all."""
+    return None if steps is None else tuple(dict.fromkeys(parse_address(step)[0] for step in steps))

@@ -1,0 +1,93 @@
+"""What attncli says when something is wrong: one class of error, and the place it points at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something was written: a file (or an option) and, if known, line and column, counted from 1."""
+
+    file: str
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        return ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+
+
+class AttnError(Exception):
+    """Something is wrong with what we were given.
+
+    what: one sentence, with the numbers and names that disagree.
+    place: where it was written. hint: what mends it.
+    """
+
+    def __init__(self, what: str, *, place: Place | str | None = None, hint: str | None = None) -> None:
+        self.what = what
+        self.place = place
+        self.hint = hint
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        head = f"{self.place}: {self.what}" if self.place else self.what
+        return f"{head}\n{self.hint}" if self.hint else head
+
+    def errors(self) -> list[AttnError]:
+        """This error as a list; `Several` gives each of its own."""
+        return [self]
+
+
+class UsageError(AttnError):
+    """An option or argument that makes no sense."""
+
+
+class InputError(AttnError):
+    """A file, a number or a key that cannot be read or understood."""
+
+
+class ShapeError(InputError):
+    """Two sizes that disagree."""
+
+
+class MachineError(AttnError):
+    """The machine failed us: a full disk, not enough memory."""
+
+
+class Several(AttnError):
+    """All errors of one file or one call, told together."""
+
+    def __init__(self, errors: Iterable[AttnError]) -> None:
+        self._errors = [inner for error in errors for inner in error.errors()]
+        super().__init__("\n".join(str(error) for error in self._errors))
+
+    def errors(self) -> list[AttnError]:
+        return self._errors
+
+
+def raise_all(errors: list[AttnError]) -> None:
+    """Raise what was collected: nothing, the single error, or all of them together."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise Several(errors)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like `name`, or None; case is looked past, since `w_q` for `W_Q` is the usual slip."""
+    by_fold = {}
+    for candidate in known:
+        by_fold.setdefault(candidate.casefold(), candidate)
+    close = get_close_matches(name.casefold(), by_fold, n=1)
+    return by_fold[close[0]] if close else None
+
+
+def unknown(kind: str, name: str, known: Iterable[str], *, place: Place | str | None = None) -> InputError:
+    """An unknown name, with the nearest known one and the whole list as a hint."""
+    names = list(known)
+    close = nearest(name, names)
+    meant = f"did you mean {close!r}? " if close else ""
+    return InputError(f"unknown {kind} {name!r}", place=place, hint=f"{meant}known: {', '.join(names)}")
