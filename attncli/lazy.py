@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib.util import LazyLoader, find_spec, module_from_spec
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 
 def lazy_module(name: str) -> ModuleType:
@@ -24,7 +24,11 @@ def lazy_module(name: str) -> ModuleType:
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
 else:
     np = lazy_module("numpy")
+    Array = Any
 
-__all__ = ["lazy_module", "np"]
+__all__ = ["Array", "lazy_module", "np"]

@@ -9,15 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attncli.errors import InputError, unknown
-from attncli.lazy import np
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Array = npt.NDArray[Any]
+from attncli.lazy import Array, np
 
 
 @dataclass(frozen=True)
@@ -157,15 +152,24 @@ class Trace:
     def parts(self, name: str) -> list[str]:
         """The addresses of a step's matrices: [`weights`], or `weights[1]`, `weights[2]` ... one a head or sequence."""
         leading = self.rows(name).shape[:-2]
-        return [name] if not leading else [
-            f"{name}[{','.join(str(i + 1) for i in index)}]" for index in np.ndindex(*leading)
-        ]
+        return (
+            [name]
+            if not leading
+            else [f"{name}[{','.join(str(i + 1) for i in index)}]" for index in np.ndindex(*leading)]
+        )
 
     def leading_names(self, name: str) -> list[str]:
         """What the leading axes of a step count, outermost first: "sequence" and, last, "head" where there are any."""
         leading = self.rows(name).ndim - 2
         has_heads = self.heads is not None and (STEPS[name].columns == "key" or name in ("heads", "sum", "lse"))
         return ["sequence"] * (leading - has_heads) + ["head"] * has_heads
+
+    def keep(self, names: tuple[str, ...]) -> Trace:
+        """Hold these steps and nothing else. Raises InputError where the problem does not have one."""
+        self.steps = {name: self.rows(name) for name in names}
+        self.lazy = {}
+        self.kept = names
+        return self
 
     def _labels_of(self, kind: str, count: int) -> list[str]:
         known = {"query": self.query_labels, "key": self.key_labels}.get(kind, [])

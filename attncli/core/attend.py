@@ -1,0 +1,294 @@
+"""The attention function, from data or matrices to weights and output, as a Trace of named steps.
+
+This is the definition: each step is one formula of the papers, computed plainly.
+Letters: n queries, m keys, d_k, d_v widths, H heads; leading axes are sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from attncli.core import notes
+from attncli.core.maskargs import decide_array_axes
+from attncli.core.masks import Extent, Masks, MaskSpec
+from attncli.core.normalizers import exp_shifted, find_normalizer, row_maximum
+from attncli.core.output import weighted_sum
+from attncli.core.projections import common_dtype, join_heads, project
+from attncli.core.qkv import as_matrix, query_key_value
+from attncli.core.scores import ScoreSpec, score_spec
+from attncli.core.trace import Trace, wanted
+from attncli.errors import InputError, UsageError
+from attncli.lazy import Array, np
+
+EMPTY_ROWS = ("zero", "nan", "uniform", "error")
+LATER_STEPS = ("kernel", "scores", "scaled", "masked", "weights")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How to compute: everything that is no matrix.
+
+    score None: scaled-dot; but where a problem begins at the scores, only a scale, a temperature or d_k scales them.
+    scale multiplies the scores; a temperature t is a scale of 1/t on top of the default one.
+    d_k: the key width, where no keys are given to tell it.
+    """
+
+    score: ScoreSpec | None = None
+    scale: float | None = None
+    temperature: float | None = None
+    d_k: int | None = None
+    softcap: float | None = None
+    masks: tuple[MaskSpec, ...] = ()
+    mask_value: float = -float("inf")
+    empty_rows: str = "zero"
+    normalizer: str | Callable[..., Any] = "softmax"
+    heads: int | None = None
+    kv_heads: int | None = None
+    dtype: str | None = None
+    alignment: str = "top-left"
+
+
+def attend(inputs: Mapping[str, Array], rules: Rules, steps: Iterable[str] | None = None) -> Trace:
+    """Compute every step, or hold only those asked for.
+
+    inputs: arrays by the names of `projections.MATRICES`, tokens as rows, weights in x out.
+    Raises ShapeError where sizes disagree, UsageError for rules that do not fit each other, InputError for a step
+    that the problem does not have.
+    """
+    return Attention(inputs, rules).trace(steps)
+
+
+class Attention:
+    """One attention on its way through the pipeline.
+
+    logits (..., n, m): the scores as far as they have come. reach: where a kernel (or a given -inf) lets a key be.
+    counted: where a key has a say in the normalizer: the visible ones, and with a finite mask value the hidden too.
+    """
+
+    def __init__(self, inputs: Mapping[str, Array], rules: Rules) -> None:
+        if rules.empty_rows not in EMPTY_ROWS:
+            raise UsageError(f"unknown rule for empty rows {rules.empty_rows!r}", hint=", ".join(EMPTY_ROWS))
+        if rules.scale is not None and rules.temperature is not None:
+            raise UsageError("scale and temperature are both given", hint="a temperature t is a scale of 1/t")
+        self.rules = rules
+        self.begin = next((step for step in LATER_STEPS[::-1] if step in inputs), None)
+        self.score = rules.score or (score_spec("scaled-dot") if self.begin is None else None)
+        self.parameters = dict(self.score.parameters) if self.score else {}
+        arrays = {name: np.asarray(array) for name, array in inputs.items()}
+        counting = arrays | {name: value for name, value in self.parameters.items() if isinstance(value, np.ndarray)}
+        self.dtype = common_dtype(counting, rules.dtype)
+        self.inputs = {name: array.astype(self.dtype, copy=False) for name, array in arrays.items()}
+        self.normalizer = find_normalizer(rules.normalizer)
+        self.scale = 1.0
+        self.notes: list[str] = []
+
+    def trace(self, steps: Iterable[str] | None) -> Trace:
+        """Run the pipeline and keep what is wanted."""
+        keep = wanted(steps)
+        self.parts = query_key_value(self.inputs, self.begin, self.rules.heads, self.rules.kv_heads)
+        self.steps = self.parts.steps
+        if self.begin == "weights":
+            self.given_weights()
+        else:
+            self.raw_scores()
+            self.scaled()
+            self.capped()
+            self.biased()
+            self.masked()
+            self.weights()
+        self.output()
+        return self._as_trace(keep)
+
+    def raw_scores(self) -> None:
+        """f(q, k); of a kernel both the kernel and its logarithm. Or the step that is given in their place."""
+        if self.begin is None:
+            assert self.score is not None
+            parameters = {
+                name: value.astype(self.dtype, copy=False) if isinstance(value, np.ndarray) else value
+                for name, value in self.parameters.items()
+            }
+            with np.errstate(over="ignore", invalid="ignore"):
+                values: Array = self.score.function(self.parts.q, self.parts.k, **parameters)
+            name, kernel = "scores", self.score.kernel
+        else:
+            values = as_matrix(self.begin, self.inputs[self.begin])
+            name, kernel = self.begin, "value" if self.begin == "kernel" else None
+        self.reach: Array | None = None
+        if kernel is not None:
+            values = self._kernel(values, kernel)
+            name = "scores"
+        elif self.begin is not None:
+            self.reach = ~np.isneginf(values)  # where scores are handed over, -inf is how a hidden key is written
+        self.logits = self.steps[name] = values
+        self._measure()
+
+    def _kernel(self, values: Array, kind: str) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+            kernel, logarithm = (values, np.log(values)) if kind == "value" else (np.exp(values), values)
+        if np.any(kernel < 0):
+            raise InputError("a kernel is never negative", hint="scores: takes any number")
+        self.steps["kernel"] = kernel
+        if kind == "value":
+            self.reach = ~np.isneginf(logarithm)
+        return logarithm
+
+    def _measure(self) -> None:
+        """The sizes of the scores, by which masks and biases are read."""
+        shape, heads = self.logits.shape, self.parts.heads
+        batch = shape[:-2] if heads is None else shape[:-3]
+        if heads is None and self.parts.v is not None:
+            batch = np.broadcast_shapes(batch, self.parts.v.shape[:-2])
+        self.extent = Extent(tuple(batch), heads, shape[-2], shape[-1], self.parts.past)
+
+    def scaled(self) -> None:
+        """scores x scale: for scaled-dot, and where a scale was given."""
+        if self.begin in ("scaled", "masked"):
+            return
+        rules = self.rules
+        by_width = self.score.scaled if self.score else self.begin == "scores" and rules.d_k is not None
+        if not by_width and rules.scale is None and rules.temperature is None:
+            return
+        self.scale = rules.scale if rules.scale is not None else self._default_scale(by_width)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.logits = self.steps["scaled"] = self.logits * self.dtype.type(self.scale)
+
+    def _default_scale(self, by_width: bool) -> float:
+        scale = 1.0
+        if by_width:
+            d_k = self.parts.k.shape[-1] if self.begin is None and self.parts.k is not None else self.rules.d_k
+            if d_k is None:
+                raise UsageError("the scale 1/sqrt(d_k) needs d_k", hint="give d_k or scale beside the scores")
+            scale = 1 / float(np.sqrt(d_k)) if d_k else 1.0
+        return scale if self.rules.temperature is None else scale / self.rules.temperature
+
+    def capped(self) -> None:
+        """c tanh(s / c); a key out of reach stays out of reach."""
+        if self.rules.softcap is None or self.begin == "masked":
+            return
+        cap = self.dtype.type(self.rules.softcap)
+        capped = cap * np.tanh(self.logits / cap)
+        self.logits = self.steps["capped"] = capped if self.reach is None else np.where(self.reach, capped, -np.inf)
+
+    def biased(self) -> None:
+        """+ bias; -inf there hides a key."""
+        self.unbarred: Array | None = None
+        if "bias" not in self.inputs or self.begin == "masked":
+            return
+        bias, e = self.inputs["bias"], self.extent
+        table, note = decide_array_axes("bias", bias, e.batch, e.heads, e.n, e.m)
+        self.notes += [note] if note else []
+        if bias.size and np.all((bias == 0) | (bias == 1)):
+            self.notes.append("bias: nothing but 0 and 1, added to the scores; a mask is keep:FILE or block:FILE")
+        with np.errstate(invalid="ignore"):
+            self.logits = self.steps["biased"] = self.logits + table
+        self.unbarred = ~np.isneginf(table)
+
+    def masked(self) -> None:
+        """Hidden cells at -inf, or at the mask value in rows that see something; and which rows see nothing."""
+        visible: Array = np.ones((1, 1), dtype=bool)
+        for shows in (self.reach, self.unbarred):
+            visible = visible if shows is None else visible & shows
+        counted = visible
+        self.masks = Masks(self.rules.masks, self.extent, self.rules.alignment) if self.begin != "masked" else None
+        if self.masks and self.rules.masks:
+            self.notes += self.masks.notes
+            shown = self.masks.visible()
+            counted = visible = visible & shown
+            value = self.dtype.type(self.rules.mask_value)
+            if not np.isneginf(value):
+                sees = np.any(visible, axis=-1, keepdims=True)
+                counted = visible | (sees & ~shown)
+                value = np.where(sees, value, -np.inf)
+            self.logits = self.steps["masked"] = np.where(shown, self.logits, value).astype(self.dtype, copy=False)
+        if not counted.all():
+            self.logits = np.where(counted, self.logits, self.dtype.type(-np.inf))
+        self.visible, self.counted = visible, counted
+        self.empty = ~np.any(visible, axis=-1, keepdims=True) | (self.extent.m == 0)
+
+    def weights(self) -> None:
+        """The normalizer over the keys; then the rule for queries that see no key."""
+        values = self.logits
+        counted = np.broadcast_to(self.counted, np.broadcast_shapes(self.counted.shape, values.shape))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+            if self.normalizer.facts.get("of_kernel"):
+                if "kernel" in self.steps:
+                    transformed = {"scaled", "capped", "biased"} & set(self.steps)
+                    values = np.exp(values) if transformed else self.steps["kernel"]
+                total = np.where(counted, values, 0).sum(axis=-1, keepdims=True)
+                self.empty = self.empty | (total == 0)
+            weights = self.normalizer.function(values, counted).astype(self.dtype, copy=False)
+        if self.empty.any() and weights.shape[-2]:
+            weights = self._empty_rows(weights)
+        self.steps["weights"] = weights
+        self.notes += notes.attended(self.logits, self.counted, self.empty, self.extent)
+
+    def _empty_rows(self, weights: Array) -> Array:
+        rule, m = self.rules.empty_rows, self.extent.m
+        note = notes.empty_queries(np.broadcast_to(self.empty, (*weights.shape[:-1], 1)), rule, self.extent)
+        if rule == "error":
+            raise InputError(note, hint="--empty-rows zero, nan or uniform says what such a query gets")
+        self.notes.append(note)
+        value = {"zero": 0.0, "nan": np.nan, "uniform": 1 / m if m else 0.0}[rule]
+        if rule != "zero":
+            self.counted = self.counted | self.empty
+        return np.where(self.empty, self.dtype.type(value), weights)
+
+    def given_weights(self) -> None:
+        """A problem that begins at the weights: they are what they are."""
+        self.logits = self.steps["weights"] = as_matrix("weights", self.inputs["weights"])
+        self._measure()
+        self.visible = self.counted = np.ones((1, 1), dtype=bool)
+        self.empty = np.zeros((1, 1), dtype=bool)
+        self.masks = None
+
+    def output(self) -> None:
+        """The weighted sum of the values, heads joined and through W_O."""
+        if self.parts.v is None:
+            return
+        heads = weighted_sum(self.steps["weights"], self.parts.v, self.counted)
+        if self.rules.empty_rows == "nan" and self.empty.any():
+            heads = np.where(self.empty, self.dtype.type(np.nan), heads)
+        if self.parts.heads is not None:
+            if self.parts.heads > 1:
+                self.steps["heads"] = heads
+            heads = join_heads(heads)
+        self.steps["output"] = project("W_O", heads, self.inputs.get("W_O"), self.inputs.get("b_O"))
+
+    def _as_trace(self, keep: tuple[str, ...] | None) -> Trace:
+        masks = self.masks.texts if self.masks else []
+        if self.rules.masks and not masks:
+            self.notes.append(f"mask: the problem begins at {self.begin}, after the mask, which changes nothing")
+        trace = Trace(
+            steps=dict(self.steps),
+            score={"name": self.score.name, **self.score.parameters} if self.score else {"name": "given"},
+            scale=self.scale,
+            mask=masks,
+            normalizer=self.normalizer.name,
+            query_labels=[f"q{i + 1}" for i in range(self.extent.n)],
+            key_labels=[f"k{j + 1}" for j in range(self.extent.m)],
+            visible=None if self.visible.all() else self.visible,
+            heads=self.parts.heads,
+            notes=self.notes,
+        )
+        if self.normalizer.name == "softmax" and self.begin != "weights":
+            trace.lazy = {"exp": self._exp, "sum": self._sum, "lse": self._lse}
+        return trace if keep is None else trace.keep(keep)
+
+    def _exp(self) -> Array:
+        with np.errstate(over="ignore", under="ignore"):
+            exponentials: Array = np.exp(self.logits)
+        if np.isposinf(exponentials).any():
+            self.notes.append("exp: e^s overflows to inf; the weights, of shifted scores, do not")
+        return exponentials
+
+    def _sum(self) -> Array:
+        total: Array = self._exp().sum(axis=-1, keepdims=True)
+        return total
+
+    def _lse(self) -> Array:
+        counted = np.broadcast_to(self.counted & ~self.empty, self.logits.shape)
+        with np.errstate(divide="ignore"):
+            logarithm: Array = np.log(exp_shifted(self.logits, counted).sum(axis=-1, keepdims=True))
+        return row_maximum(self.logits, counted) + logarithm

@@ -1,0 +1,98 @@
+"""What masks and biases take as arguments: whole numbers, and arrays whose leading axes have to be understood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attncli.errors import ShapeError, UsageError
+from attncli.lazy import Array, np
+
+
+def whole_numbers(name: str, argument: Any, *, negative: bool = False) -> list[int]:
+    """`3,2`, [3, 2], 3 or an array as a list of integers. Raises UsageError for anything else."""
+    if isinstance(argument, str):
+        parts: list[Any] = [part.strip() for part in argument.split(",")]
+    elif isinstance(argument, np.ndarray):
+        parts = argument.ravel().tolist()
+    else:
+        parts = list(argument) if isinstance(argument, list | tuple | range) else [argument]
+    numbers = []
+    for part in parts:
+        try:
+            number = float(part)
+        except (TypeError, ValueError):
+            number = np.nan
+        if (isinstance(part, str) and "_" in part) or not np.isfinite(number) or number != int(number):
+            raise UsageError(f"{name}: {part!r} is not a whole number", hint=f"as in {name}:3,2")
+        if number < 0 and not negative:
+            raise UsageError(f"{name}: {part} is negative", hint="counting starts at 0")
+        numbers.append(int(number))
+    return numbers
+
+
+def as_numbers(name: str, argument: Any) -> Array:
+    """The argument as an array of integers, its axes kept where it has some."""
+    if isinstance(argument, np.ndarray):
+        return np.array(whole_numbers(name, argument, negative=True)).reshape(argument.shape)
+    if isinstance(argument, list | tuple) and argument and isinstance(argument[0], list | tuple):
+        rows = [whole_numbers(name, row, negative=True) for row in argument]
+        if len({len(row) for row in rows}) != 1:
+            raise ShapeError(f"{name}: rows of unlike length", hint="sequences x queries")
+        return np.array(rows)
+    return np.array(whole_numbers(name, argument, negative=True))
+
+
+def decide_array_axes(
+    name: str, array: Array, batch: tuple[int, ...], heads: int | None, n: int, m: int
+) -> tuple[Array, str | None]:
+    """A mask or bias as an array that broadcasts to (*batch, H, n, m), and what had to be told of it.
+
+    The last two axes must be n x m or 1 x m (a vector is 1 x m). Of three axes the first counts the sequences where
+    there are no heads, the heads where there are no sequences; where there are both, only one may fit.
+    Raises ShapeError for a size that does not fit: nothing is cut, padded or stretched.
+    """
+    table = array[None, :] if array.ndim == 1 else array
+    if table.ndim < 2 or table.shape[-1] != m or table.shape[-2] not in (1, n):
+        shape = " x ".join(str(size) for size in array.shape) or "a single number"
+        raise ShapeError(
+            f"{name} is {shape}, but the scores are {n} x {m} (queries x keys)",
+            hint=f"it must be {n} x {m}, or one row of {m} keys for all queries",
+        )
+    if table.ndim == 2:
+        return table, None
+    if heads is None:
+        return _fit_leading(name, table, batch, f"{n} x {m}"), None
+    if table.ndim == 3 and not any(size != 1 for size in batch):
+        return _fit_leading(name, table, (heads,), f"{n} x {m}"), None
+    if table.ndim == 3:
+        return _sequences_or_heads(name, table, batch, heads)
+    return _fit_leading(name, table, (*batch, heads), f"{n} x {m}"), None
+
+
+def _sequences_or_heads(name: str, table: Array, batch: tuple[int, ...], heads: int) -> tuple[Array, str]:
+    count, sequences = table.shape[0], int(np.prod(batch, dtype=int))
+    fits_sequences = len(batch) == 1 and count == sequences
+    fits_heads = count == heads
+    if fits_sequences and fits_heads:
+        raise ShapeError(
+            f"{name} has {count} leading entries, but there are {sequences} sequences and {heads} heads: which is it?",
+            hint="give it four axes: sequences x heads x queries x keys (1 where all share)",
+        )
+    if fits_sequences:
+        return table[:, None], f"{name}: its first axis, {count}, counts the sequences"
+    if fits_heads:
+        return table, f"{name}: its first axis, {count}, counts the heads"
+    raise ShapeError(f"{name} has {count} leading entries, but there are {sequences} sequences and {heads} heads")
+
+
+def _fit_leading(name: str, table: Array, leading: tuple[int, ...], tail: str) -> Array:
+    given = table.shape[:-2]
+    fits = len(given) <= len(leading) and all(
+        size in (1, full) for size, full in zip(given[::-1], leading[::-1], strict=False)
+    )
+    if not fits:
+        raise ShapeError(
+            f"{name} has leading axes {given}, but the scores have {leading or 'none'} before {tail}",
+            hint="leading axes count sequences, then heads; 1 where all share",
+        )
+    return table

@@ -1,0 +1,94 @@
+"""What comes before the scores: projections, past keys and values, and the split into heads.
+
+Letters: X n x d_x, Y m x d_y, W_Q d_x x (H d_k), W_K d_y x (G d_k), W_V d_y x (G d_v), W_O (H d_v) x d_o;
+H query heads, G key heads. All with tokens as rows; leading axes are batch axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attncli.errors import ShapeError
+from attncli.lazy import Array, np
+
+MATRICES = (
+    "X", "Y", "Q", "K", "V", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O", "past_k", "past_v", "bias",
+    "kernel", "scores", "scaled", "masked", "weights",
+)  # fmt: skip
+
+
+def project(name: str, x: Array, weight: Array | None, bias: Array | None) -> Array:
+    """x W + b; a weight left out is the identity, a bias 0.
+
+    x: (..., n, d)   weight: (d, d_out)   bias: (d_out,)   ->   (..., n, d_out). Raises ShapeError.
+    """
+    letter = name[-1]
+    if weight is not None:
+        if weight.ndim != 2 or weight.shape[0] != x.shape[-1]:
+            shape = " x ".join(map(str, weight.shape))
+            raise ShapeError(
+                f"W_{letter} is {shape} (in x out), but there are {x.shape[-1]} features to project",
+                hint="--weight-layout says whether a weight is stored in-out or out-in",
+            )
+        x = x @ weight
+    if bias is None:
+        return x
+    if bias.size != x.shape[-1]:
+        raise ShapeError(f"b_{letter} has {bias.size} numbers, but {name} has {x.shape[-1]} features")
+    return x + bias.reshape(-1)
+
+
+def with_past(name: str, past: Array, now: Array) -> Array:
+    """The keys (or values) of earlier steps in front of those of now.
+
+    past: (..., p, G d), or split into heads already: (..., G, p, d).   now: (..., m, G d), or split alike.
+    """
+    if past.ndim == now.ndim + 1:
+        past = join_heads(past)
+    if past.shape[-1] != now.shape[-1]:
+        raise ShapeError(f"past {name} has {past.shape[-1]} features, but {name} has {now.shape[-1]}")
+    leading = np.broadcast_shapes(past.shape[:-2], now.shape[:-2])
+    spread = [np.broadcast_to(part, leading + part.shape[-2:]) for part in (past, now)]
+    return np.concatenate(spread, axis=-2)
+
+
+def split_heads(name: str, x: Array, heads: int) -> Array:
+    """(..., n, H d) as (..., H, n, d). Raises ShapeError where H does not divide the width."""
+    if x.shape[-1] % heads:
+        raise ShapeError(f"{name} has {x.shape[-1]} features, which {heads} heads cannot share equally")
+    split: Array = x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads).swapaxes(-2, -3)
+    return split
+
+
+def join_heads(x: Array) -> Array:
+    """(..., H, n, d) as (..., n, H d)."""
+    joined: Array = x.swapaxes(-2, -3).reshape(*x.shape[:-3], x.shape[-2], x.shape[-3] * x.shape[-1])
+    return joined
+
+
+def repeat_heads(name: str, x: Array, query_heads: int) -> Array:
+    """(..., G, m, d) as (..., H, m, d): query head h (from 0) uses key head floor(h G / H)."""
+    key_heads = x.shape[-3]
+    if key_heads in (1, query_heads):
+        return x
+    if query_heads % key_heads:
+        raise ShapeError(f"{query_heads} query heads cannot share the {key_heads} heads of {name} equally")
+    return np.repeat(x, query_heads // key_heads, axis=-3)
+
+
+def common_dtype(inputs: Mapping[str, Array], dtype: str | None) -> np.dtype:
+    """What is computed in: integers and bool count as float64, half precision as float32, then as NumPy promotes."""
+    if dtype is not None:
+        return np.dtype(dtype)
+    kinds = {_computed(array.dtype) for array in inputs.values()}
+    return np.result_type(*kinds) if kinds else np.dtype(np.float64)
+
+
+def _computed(dtype: np.dtype) -> np.dtype:
+    if dtype.kind == "c":
+        raise ShapeError(f"complex numbers ({dtype}) have no order, and so no softmax")
+    if dtype.kind in "biu":
+        return np.dtype(np.float64)
+    if dtype.itemsize <= 4:  # float32, float16, and bfloat16, whose kind is V
+        return np.dtype(np.float32)
+    return np.dtype(np.float64)

@@ -1,0 +1,129 @@
+"""Queries, keys and values: from the data through the projections, past ones in front, split into heads.
+
+Letters: n queries, m keys, H query heads, G key heads; leading axes are sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from attncli.core.projections import project, repeat_heads, split_heads, with_past
+from attncli.errors import ShapeError, UsageError
+from attncli.lazy import Array, np
+
+
+@dataclass
+class QKV:
+    """steps: X, Y, Q, K, V as they are shown, heads joined. q, k, v: (..., H, n, d) each, or (..., n, d) without heads.
+
+    past: how many keys of earlier steps stand in front. joined: the heads lie in the features of Q, K and V.
+    """
+
+    steps: dict[str, Array]
+    q: Array | None
+    k: Array | None
+    v: Array | None
+    heads: int | None
+    past: int
+    joined: bool
+
+
+def query_key_value(inputs: Mapping[str, Array], begin: str | None, heads: int | None, kv_heads: int | None) -> QKV:
+    """Q = X W_Q + b_Q and so on. `begin` names a later step that is given, before which no Q and K are needed.
+
+    Raises UsageError for what is missing or given twice, ShapeError for sizes that disagree.
+    """
+    steps = _projected(inputs, begin)
+    joined, heads, key_heads = _count_heads(steps, inputs.get(begin or ""), heads, kv_heads)
+    for name, past in (("K", "past_k"), ("V", "past_v")):
+        if past in inputs and name in steps:
+            steps[name] = with_past(name, as_matrix(past, inputs[past]), steps[name])
+    _same_count(steps, inputs.get(begin or ""))
+    if joined and heads is None:
+        _leading_axes_fit(steps)
+
+    def split(name: str) -> Array | None:
+        x = steps.get(name)
+        if x is None or heads is None:
+            return x
+        if joined:
+            x = split_heads(name, x, heads if name == "Q" else key_heads)
+        elif x.ndim == 2:
+            x = x[None]
+        return x if name == "Q" else repeat_heads(name, x, heads)
+
+    past_count = inputs["past_k"].shape[-2] if "past_k" in inputs and "K" in steps else 0
+    return QKV(steps, split("Q"), split("K"), split("V"), heads, past_count, joined)
+
+
+def as_matrix(name: str, array: Array) -> Array:
+    """A vector is one token; a single number is refused."""
+    if array.ndim == 0:
+        raise ShapeError(f"{name} is a single number, not a matrix", hint="write it as [[x]]")
+    return array[None, :] if array.ndim == 1 else array
+
+
+def _projected(inputs: Mapping[str, Array], begin: str | None) -> dict[str, Array]:
+    steps = {name: as_matrix(name, inputs[name]) for name in ("X", "Y") if name in inputs}
+    x, y = steps.get("X"), steps.get("Y", steps.get("X"))
+    sources = {"V": y} if begin else {"Q": x, "K": y, "V": y}
+    for name, source in sources.items():
+        if name in inputs:
+            steps[name] = as_matrix(name, inputs[name])
+        elif source is not None:
+            steps[name] = project(name, source, inputs.get(f"W_{name}"), inputs.get(f"b_{name}"))
+    for name in ("Q", "K"):
+        if begin is None and name not in steps:
+            raise UsageError(f"{name} is missing", hint="give Q and K, or X (and Y) with weights, or scores")
+    return steps
+
+
+def _count_heads(
+    steps: Mapping[str, Array], begun: Array | None, heads: int | None, kv_heads: int | None
+) -> tuple[bool, int | None, int]:
+    """Whether the heads lie in the features, how many query heads there are (None: no heads), how many key heads."""
+    if kv_heads is not None and heads is None:
+        raise UsageError("kv_heads is given without heads", hint="--heads says how many query heads there are")
+    if (heads is not None and heads < 1) or (kv_heads is not None and kv_heads < 1):
+        raise UsageError("heads are counted from 1")
+    given = {name: steps[name] for name in ("Q", "K", "V") if name in steps}
+    if begun is not None:
+        given["the given step"] = begun
+    several = [name for name, array in given.items() if array.ndim >= 4]
+    if not several:
+        if begun is not None and heads is not None and (begun.ndim < 3 or begun.shape[-3] not in (1, heads)):
+            shape = " x ".join(map(str, begun.shape))
+            raise ShapeError(f"the given step is {shape}, but there are {heads} heads", hint=f"{heads} x n x m")
+        return True, heads, kv_heads or heads or 1
+    if heads is not None:
+        raise UsageError(
+            f"{several[0]} has {given[several[0]].ndim} axes, the third from last of which counts the heads: "
+            f"heads={heads} cannot split it again",
+            hint="leave --heads out, or join the heads in the features",
+        )
+    counts = {name: array.shape[-3] for name, array in given.items() if array.ndim >= 3}
+    most = max(counts.values())
+    asking = {name: count for name, count in counts.items() if name not in ("K", "V")}
+    for name, count in asking.items():
+        if count not in (1, most):
+            raise ShapeError(f"{name} has {count} heads, but there are {most} elsewhere: {counts}")
+    return False, most, most
+
+
+def _same_count(steps: Mapping[str, Array], begun: Array | None) -> None:
+    v, k = steps.get("V"), steps.get("K")
+    m = k.shape[-2] if k is not None else begun.shape[-1] if begun is not None else None
+    if v is not None and m is not None and v.shape[-2] != m:
+        raise ShapeError(
+            f"V has {v.shape[-2]} rows, but there are {m} keys", hint="each key has one value (past ones count)"
+        )
+
+
+def _leading_axes_fit(steps: Mapping[str, Array]) -> None:
+    given = {name: steps[name].shape for name in ("Q", "K", "V") if name in steps}
+    try:
+        np.broadcast_shapes(*(shape[:-2] for shape in given.values()))
+    except ValueError:
+        told = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in given.items())
+        raise ShapeError(f"the sequences do not match: {told}", hint="leading axes must be equal, or 1") from None
