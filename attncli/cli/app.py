@@ -1,0 +1,110 @@
+"""The Typer app: a table of commands, of which only the one that was called is imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from attncli import __version__
+from attncli.cli import console
+from attncli.errors import UsageError, unknown
+
+# A command is a module with a function `command`, whose signature holds its options and whose docstring is its help.
+COMMANDS = {
+    "attend": ("attncli.cli.attend", "Attention of given matrices: attend Q K [V], or attend --scores S [V]."),
+    "self": ("attncli.cli.self_", "Self-attention: Q, K and V all from X."),
+    "cross": ("attncli.cli.cross", "Cross-attention: Q from X, K and V from Y."),
+    "run": ("attncli.cli.run", "Compute what a problem file describes."),
+    "show": ("attncli.cli.show", "What was read from files: shape, dtype, labels, numbers."),
+    "list": ("attncli.cli.list_", "Scores, normalizers, masks, formats, profiles and steps."),
+    "schema": ("attncli.cli.schema", "JSON Schema of problem files, for editors."),
+}
+
+
+def run(arguments: list[str]) -> int:
+    """Parse the command line and call its command; gives the exit status."""
+    if "_ATTNCLI_COMPLETE" in os.environ:
+        # Typer sends help texts through Rich's markup when a shell completes, which eats `[mask]` and takes its time.
+        sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+    status = typer.main.get_command(app)(args=arguments, prog_name="attncli", standalone_mode=False)
+    return status if isinstance(status, int) else console.DONE
+
+
+class PanelCommand(TyperCommand):
+    """A command whose help lists the options in groups, in plain text: `[mask]` and `:x:` stand as written."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            is_argument = parameter.param_type_name == "argument"
+            if record is not None:
+                panel = getattr(parameter, "rich_help_panel", None) or ("Arguments" if is_argument else "Options")
+                panels.setdefault(panel, []).append(record)
+        for panel, records in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(records, col_max=24)
+
+
+class LazyCommand(TyperCommand):
+    """A name and a line of help, until it is called or completed."""
+
+    def __init__(self, name: str, module: str, line: str) -> None:
+        super().__init__(name, short_help=line, rich_markup_mode=None)
+        self.module = module
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(self.name, cls=PanelCommand)(import_module(self.module).command)
+        return typer.main.get_command(alone).make_context(info_name, args, parent, **extra)
+
+
+class Commands(TyperGroup):
+    """The commands of the table; whatever ends one of them is told here, before Typer gives it a meaning of its own."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {name: LazyCommand(name, module, line) for name, (module, line) in COMMANDS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            raise unknown("command", args[0], self.commands)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.Exit:
+            raise
+        except BaseException as error:
+            raise typer.Exit(console.tell(error)) from error
+
+
+app = typer.Typer(
+    name="attncli",
+    cls=Commands,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    invoke_without_command=True,
+    help="A command-line attention calculator: every step, every convention, every mistake named.",
+    epilog="A matrix is a file (.npy .npz .csv .tsv .txt .yaml .json), data.npz::NAME, - for standard input, "
+    "or inline: '[[1, 0], [0, 1]]'. Exit status: 0 done, 1 a check found a difference, 2 wrong usage or input, "
+    "3 the machine failed.",
+)
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Tell the version and stop."),
+) -> None:
+    if version:
+        console.write(f"attncli {__version__}")
+        raise typer.Exit()
+    if context.invoked_subcommand is None:
+        raise UsageError("no command given", hint=f"{', '.join(COMMANDS)}: see `attncli --help`")

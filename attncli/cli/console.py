@@ -1,0 +1,180 @@
+"""The streams: results go to standard output, notes and errors to standard error, and each end has its exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import TextIO
+
+from attncli.errors import AttnError, MachineError, UsageError, nearest
+
+DONE, DIFFERENT, WRONG, MACHINE, FAULT, INTERRUPTED, CLOSED = 0, 1, 2, 3, 70, 130, 141
+
+
+def prepare() -> None:
+    """Make the streams take every character: one that the encoding lacks is written as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def write(result: str | bytes) -> None:
+    """Write a result, text or the bytes of a file, to standard output. Raises MachineError where that is closed."""
+    if sys.stdout is None:
+        raise MachineError("standard output is closed")
+    if isinstance(result, str):
+        sys.stdout.write(result if result.endswith("\n") or not result else result + "\n")
+        return
+    binary = getattr(sys.stdout, "buffer", None)
+    if binary is None:  # a stream of text alone, such as a notebook's
+        sys.stdout.write(result.decode())
+        return
+    sys.stdout.flush()
+    binary.write(result)
+
+
+def notes(texts: Iterable[str]) -> None:
+    """Write notes to standard error, each once."""
+    for text in dict.fromkeys(texts):
+        _say("note: ", text)
+
+
+def error(problem: AttnError) -> None:
+    """Write an error to standard error: what is wrong, where, and indented below it what mends it."""
+    for inner in problem.errors():
+        head = f"{inner.place}: {inner.what}" if inner.place else inner.what
+        _say("attncli: ", head, inner.hint)
+
+
+def tell(problem: BaseException) -> int:
+    """Say what ended the program, and give its exit status."""
+    if isinstance(problem, SystemExit):
+        return problem.code if isinstance(problem.code, int) else DONE
+    if isinstance(problem, AttnError):
+        error(problem)
+        return MACHINE if any(isinstance(inner, MachineError) for inner in problem.errors()) else WRONG
+    if hasattr(problem, "format_message"):
+        error(_usage(problem))
+        return WRONG
+    if isinstance(problem, KeyboardInterrupt):
+        _say("attncli: ", "interrupted")
+        return INTERRUPTED
+    if isinstance(problem, BrokenPipeError):
+        _discard(sys.stdout)
+        return CLOSED
+    if isinstance(problem, MemoryError):
+        _say("attncli: ", "not enough memory", str(problem))
+        return MACHINE
+    if isinstance(problem, OSError):
+        _discard(sys.stdout)
+        _say("attncli: ", ": ".join(str(part) for part in (problem.filename, problem.strerror or problem) if part))
+        return MACHINE
+    return _fault(problem)
+
+
+def finish(status: int) -> int:
+    """Empty the buffer of standard output while errors can still be told; gives the final exit status."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, KeyboardInterrupt) as problem:
+        status = tell(problem)
+    return status
+
+
+def colour(stream: TextIO | None = None) -> bool:
+    """Whether to write colours: on a terminal, unless NO_COLOR is set; elsewhere only if FORCE_COLOR says so."""
+    stream = stream or sys.stdout
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb"
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody looks at it."""
+    return stream is not None and stream.isatty()
+
+
+def width() -> int | None:
+    """How many columns standard output has: COLUMNS if it is a positive number, else the terminal's; None: no end."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    if is_terminal(sys.stdout):
+        try:
+            return os.get_terminal_size(sys.stdout.fileno()).columns or None
+        except OSError:
+            return None
+    return None
+
+
+def encoding() -> str:
+    """The encoding of standard output."""
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def read_stdin() -> bytes:
+    """All of standard input."""
+    if sys.stdin is None:
+        raise UsageError("standard input is closed", place="-")
+    return sys.stdin.buffer.read()
+
+
+def _say(prefix: str, text: str, hint: str | None = None) -> None:
+    """One message on standard error; a line after the first, and the hint, are indented."""
+    from attncli.report.look import escape_controls
+
+    whole = f"{prefix}{text}\n{hint}" if hint else prefix + text
+    message = "\n  ".join(escape_controls(line) for line in whole.split("\n"))
+    if sys.stderr is None:
+        return
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a note that follows a table stands below it, also where both go to one file
+    except OSError:
+        pass  # told by `finish`
+    try:
+        sys.stderr.write(message + "\n")
+        sys.stderr.flush()
+    except OSError:
+        pass  # nobody is there to read it
+
+
+def _usage(problem: BaseException) -> UsageError:
+    """An error of Typer's in our words."""
+    context = getattr(problem, "ctx", None)
+    command = context.command_path if context else "attncli"
+    see = f"`{command} --help` tells what there is"
+    option = getattr(problem, "option_name", None)
+    if type(problem).__name__ == "NoSuchOption" and option:
+        known = [name for parameter in context.command.params for name in parameter.opts] if context else []
+        close = nearest(option, [*known, "--help"])
+        return UsageError(f"no such option: {option}", hint=f"did you mean {close}? {see}" if close else see)
+    message = problem.format_message().rstrip(".")  # type: ignore[attr-defined]
+    return UsageError(message[:1].lower() + message[1:], hint=see)
+
+
+def _fault(problem: BaseException) -> int:
+    """A mistake of attncli itself: one line, and the traceback only for those who ask for it."""
+    if os.environ.get("ATTNCLI_DEBUG"):
+        import traceback
+
+        traceback.print_exception(problem)
+    _say(
+        "attncli: ",
+        f"this is a fault of attncli itself: {type(problem).__name__}: {problem}".rstrip(": "),
+        "please report it, with the command and its files; ATTNCLI_DEBUG=1 shows where it happened",
+    )
+    return FAULT
+
+
+def _discard(stream: TextIO | None) -> None:
+    """Let what is still in the buffer go nowhere, so that Python does not complain of it at exit."""
+    try:
+        if stream is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,82 @@
+"""The options of the commands that compute, made from the one table of everything that a user can say."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+import typer
+
+from attncli.problem.settings import FIELDS, Field
+
+
+def problem_options(*, without: Iterable[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command that ends in `**flags`: they become one option for each field of the table.
+
+    Values arrive as text (lists of text where an option may be repeated, bools for flags), None where nothing was said;
+    of an option that may not be repeated, the last value counts.
+    """
+    fields = [field for field in FIELDS.values() if field.flag and field.name not in without]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        command.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*own, *(_parameter(field) for field in fields)]
+        )
+        return command
+
+    return decorate
+
+
+def _parameter(field: Field) -> inspect.Parameter:
+    names = [field.flag or "", *(["--output"] if field.flag == "-o" else [])]
+    option = typer.Option(
+        *names,
+        help=_help(field),
+        metavar=None if field.kind == "flag" else _metavar(field),
+        show_default=False,
+        rich_help_panel=field.panel,
+        autocompletion=_completion(field),
+    )
+    annotation: Any = bool if field.kind == "flag" else list[str] | None if field.repeatable else str | None
+    default = False if field.kind == "flag" else None
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, option]
+    )
+
+
+def _help(field: Field) -> str:
+    facts = ["repeatable"] if field.repeatable else []
+    if field.default:
+        facts.append(f"default: {field.default}")
+    return f"{field.help} [{'; '.join(facts)}]" if facts else field.help
+
+
+def _metavar(field: Field) -> str:
+    if field.metavar:
+        return field.metavar
+    return "|".join(field.choices()) if field.choices else "TEXT"
+
+
+def _completion(field: Field) -> Callable[[str], list[str]] | None:
+    """What a shell offers as values: the names that the option may take; None leaves it to file names."""
+    if field.kind == "steps":
+        return complete_steps
+    if field.choices is None:
+        return None
+    choices = field.choices
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in choices() if name.startswith(incomplete)]
+
+    return complete
+
+
+def complete_steps(incomplete: str) -> list[str]:
+    """Names of steps for the last item of a comma list."""
+    from attncli.core.trace import STEPS
+
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in (*STEPS, "all") if name.startswith(last)]
