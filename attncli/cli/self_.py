@@ -9,15 +9,15 @@ import typer
 from attncli.cli.options import problem_options
 
 
-@problem_options(without=("both_ways",))
+@problem_options()
 def command(
-    x: Annotated[str, typer.Argument(metavar="X", help="the data: a token is a row (--layout columns: a column)")],
+    x: Annotated[str, typer.Argument(metavar="X", help="the data")],
     **flags: Any,
 ) -> None:
-    """Self-attention: queries, keys and values all from X, each through its weight matrix (one left out is the identity).
+    """Self-attention: queries, keys and values all from X, each through its weight matrix (left out: the identity).
 
     attncli self X.csv --wq W_Q.csv --wk W_K.csv --wv W_V.csv --mask causal
     """
-    from attncli.cli.shared import Asked, compute
+    from attncli.cli.shared import compute
 
-    compute(Asked({"attention": "self", "X": x}, flags))
+    compute({"attention": "self", "X": x}, flags)
