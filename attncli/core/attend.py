@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attncli.core import notes
+from attncli.core.backward import backward
 from attncli.core.maskargs import decide_array_axes
 from attncli.core.masks import Extent, Masks, MaskSpec
 from attncli.core.normalizers import exp_shifted, find_normalizer, row_maximum
@@ -48,6 +49,7 @@ class Rules:
     kv_heads: int | None = None
     dtype: str | None = None
     alignment: str = "top-left"
+    both_ways: bool = False
 
 
 def attend(inputs: Mapping[str, Array], rules: Rules, steps: Iterable[str] | None = None) -> Trace:
@@ -99,6 +101,8 @@ class Attention:
             self.masked()
             self.weights()
         self.output()
+        if self.rules.both_ways:
+            self.both_ways()
         return self._as_trace(keep)
 
     def raw_scores(self) -> None:
@@ -255,6 +259,14 @@ class Attention:
                 self.steps["heads"] = heads
             heads = join_heads(heads)
         self.steps["output"] = project("W_O", heads, self.inputs.get("W_O"), self.inputs.get("b_O"))
+
+    def both_ways(self) -> None:
+        """The same scores, normalized for each key over the queries, and what X gives each key by those weights."""
+        if "X" not in self.steps or "Y" not in self.steps or self.begin is not None:
+            raise UsageError("both ways needs X and Y", hint="cross X Y --both-ways")
+        self.steps |= backward(
+            self.logits, self.counted, self.normalizer, self.steps["X"], self.inputs.get("W_V"), self.parts.heads
+        )
 
     def _as_trace(self, keep: tuple[str, ...] | None) -> Trace:
         masks = self.masks.texts if self.masks else []
