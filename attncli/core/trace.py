@@ -126,11 +126,11 @@ class Trace:
     def hidden(self, address: str) -> Array | None:
         """Where a step of scores or weights has hidden cells: a bool array like `self[address]`, or None."""
         name, indices = parse_address(address)
-        step = STEPS[name]
-        if self.visible is None or step.columns != "key" or name not in _HIDING:
+        if self.visible is None or name not in _HIDING:
             return None
         array = self.rows(name)
-        hidden = np.broadcast_to(~self.visible, array.shape)
+        visible = self.visible.mT if name == "weights_back" else self.visible
+        hidden = np.broadcast_to(~visible, array.shape)
         if indices:
             hidden = hidden[self._leading(name, array, indices)]
         return hidden.mT if self.layout == "columns" else hidden
@@ -202,7 +202,7 @@ class Trace:
         )
 
 
-_HIDING = ("masked", "weights", "exp")
+_HIDING = ("masked", "weights", "exp", "weights_back")
 
 
 def wanted(steps: Iterable[str] | None) -> tuple[str, ...] | None:
