@@ -1,0 +1,283 @@
+"""Everything that a user can say, in one table: options, keys of problem files, Python keywords and the schema read it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from attncli.errors import AttnError, InputError, Place, UsageError, nearest
+
+# What a check says of a number: what is wrong, and what mends it; None if nothing is.
+Complaint = tuple[str, str] | None
+
+
+def _finite(number: float) -> Complaint:
+    return None if math.isfinite(number) else ("must be a finite number", "0 and negative numbers are fine")
+
+
+def _nonzero(number: float) -> Complaint:
+    if not math.isfinite(number):
+        return "must be a finite number", "it divides the scores: 1 changes nothing"
+    if number == 0 or not math.isfinite(1 / number):
+        return "must not be 0, since it divides the scores", "for all weight on the largest score: --normalizer hardmax"
+    return None
+
+
+def _positive(number: float) -> Complaint:
+    if math.isfinite(number) and number > 0:
+        return None
+    return "must be a finite number above 0", "leave it out for scores without a cap"
+
+
+def _hidden(number: float) -> Complaint:
+    if math.isfinite(number) or number == -math.inf:
+        return None
+    return "must be -inf or a finite number", "-inf hides completely, a number such as -1e6 nearly"
+
+
+def _scores() -> list[str]:
+    from attncli.core.scores import SCORES
+
+    return SCORES.names()
+
+
+def _normalizers() -> list[str]:
+    from attncli.core.normalizers import NORMALIZERS
+
+    return NORMALIZERS.names()
+
+
+def _masks() -> list[str]:
+    from attncli.core.masks import MASKS
+
+    return MASKS.names()
+
+
+def _profiles() -> list[str]:
+    from attncli.problem.profiles import PROFILES
+
+    return list(PROFILES)
+
+
+# Names that are offered by registries of floors above this one; `report` and the formats add theirs when loaded.
+OFFERED: dict[str, Callable[[], list[str]]] = {}
+
+
+def _offered(what: str) -> Callable[[], list[str]]:
+    return lambda: OFFERED[what]() if what in OFFERED else []
+
+
+def _fixed(*names: str) -> Callable[[], list[str]]:
+    return lambda: list(names)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One thing that can be said.
+
+    name: the key in problem files. kind: matrix, number, integer, choice, flag, text, score, parameters, masks,
+    tokens, steps, expect or problems; each kind has one normal form and three converters. flag, metavar, help, panel,
+    default: what --help shows; flag is None where there is no option. keyword: the Python name, "" where there is none.
+    choices: the names that it may take, read anew each time, so that what was registered at run time is among them.
+    check: a number's own rule. low, high: an integer's. in_file: whether it may stand in a problem file.
+    """
+
+    name: str
+    kind: str
+    help: str
+    panel: str
+    flag: str | None = None
+    metavar: str = ""
+    default: str = ""
+    keyword: str = ""
+    choices: Callable[[], list[str]] | None = None
+    check: Callable[[float], Complaint] | None = None
+    low: int | None = None
+    high: int | None = None
+    repeatable: bool = False
+    in_file: bool = True
+
+    @cached_property
+    def python(self) -> str:
+        """The Python keyword: the flag's name."""
+        return self.keyword or (self.flag or "").lstrip("-").replace("-", "_")
+
+    @property
+    def said_as(self) -> str:
+        """How messages name it where it was not said in a file."""
+        return self.flag or self.name
+
+
+def _matrix(name: str, help: str, flag: str | None = None, *, keyword: str = "", panel: str = "Matrices") -> Field:
+    return Field(name, "matrix", help, panel, flag, "MATRIX", keyword=keyword)
+
+
+_READ, _RULES, _SHOW = "Reading", "Attention", "Showing and writing"
+
+_TABLE = (
+    _matrix("X", "the data: queries come from it, and in self-attention keys and values", keyword="X"),
+    _matrix("Y", "the data of the keys and values in cross-attention", keyword="Y"),
+    _matrix("Q", "queries", keyword="Q"),
+    _matrix("K", "keys", keyword="K"),
+    _matrix("V", "values", keyword="V"),
+    _matrix("W_Q", "weight matrix of the queries; left out: identity", "--wq"),
+    _matrix("W_K", "weight matrix of the keys; left out: identity", "--wk"),
+    _matrix("W_V", "weight matrix of the values; left out: identity", "--wv"),
+    _matrix("W_O", "weight matrix of the output; left out: identity", "--wo"),
+    _matrix("b_Q", "bias of the queries' projection; left out: 0", "--bq"),
+    _matrix("b_K", "bias of the keys' projection; left out: 0", "--bk"),
+    _matrix("b_V", "bias of the values' projection; left out: 0", "--bv"),
+    _matrix("b_O", "bias of the output's projection; left out: 0", "--bo"),
+    _matrix("past_k", "keys of earlier steps, put before K", "--past-k"),
+    _matrix("past_v", "values of earlier steps, put before V", "--past-v"),
+    _matrix("bias", "added to the scores after scaling; -inf hides a key", "--bias"),
+    _matrix("scores", "begin at these raw scores instead of Q and K", "--scores"),
+    _matrix("kernel", "begin at these kernel values", "--kernel"),
+    _matrix("scaled", "begin at these scaled scores", "--scaled"),
+    _matrix("masked", "begin at these masked scores; -inf is a hidden key", "--masked"),
+    _matrix("weights", "begin at these attention weights", "--weights"),
+    Field("attention", "choice", "where queries, keys and values come from", _RULES,
+          default="from the matrices", choices=_fixed("self", "cross", "attend")),
+    Field("layout", "choice", "a token is a row or a column, of inputs and steps alike", _RULES, "--layout",
+          default="rows", choices=_fixed("rows", "columns")),
+    Field("weight_layout", "choice", "in-out: X W in rows; out-in: stored transposed, as framework layers do, "
+          "and W X in columns", _RULES, "--weight-layout", default="in-out for rows, out-in for columns",
+          choices=_fixed("in-out", "out-in")),
+    Field("heads", "integer", "split Q, K and V into H heads", _RULES, "--heads", "H", "1", low=1),
+    Field("kv_heads", "integer", "key heads, where fewer than query heads; query head h uses key head floor(h G / H)",
+          _RULES, "--kv-heads", "G", "H", low=1),
+    Field("score", "score", "the score function f(q, k)", _RULES, "--score", "NAME", "scaled-dot", choices=_scores),
+    Field("param", "parameters", "a parameter of the score: a number or a matrix", _RULES, "--param", "NAME=VALUE",
+          repeatable=True),
+    Field("scale", "number", "multiplies the scores: scores = S * f(q, k)", _RULES, "--scale", "S",
+          "1/sqrt(d_k) for scaled-dot, else 1", check=_finite),
+    Field("temperature", "number", "divides the scores, on top of the default scale", _RULES, "--temperature", "T",
+          "1", check=_nonzero),
+    Field("d_k", "integer", "the key width that the default scale is made of, where the problem begins at the scores",
+          _RULES, "--d-k", "N", "from K", low=1),
+    Field("softcap", "number", "soft cap C tanh(s / C), after scaling and before bias and mask", _RULES, "--softcap",
+          "C", "none", check=_positive),
+    Field("mask", "masks", "which keys a query sees; of several, where each lets it", _RULES, "--mask", "SPEC",
+          "none", choices=_masks, repeatable=True),
+    Field("mask_value", "number", "what a hidden score becomes, in rows that see something", _RULES, "--mask-value",
+          "V", "-inf", check=_hidden),
+    Field("empty_rows", "choice", "what a query gets that sees no key", _RULES, "--empty-rows", default="zero",
+          choices=_fixed("zero", "nan", "uniform", "error")),
+    Field("normalizer", "choice", "what turns a row of scores into weights", _RULES, "--normalizer", "NAME",
+          "softmax", choices=_normalizers),
+    Field("like", "choice", "the rules of a named system at once, as defaults", _RULES, "--like", "NAME", "none",
+          choices=_profiles),
+    Field("dtype", "choice", "what is computed in", _RULES, "--dtype", default="from the inputs",
+          choices=_fixed("float64", "float32")),
+    Field("both_ways", "flag", "also normalize for each key over the queries: weights_back, output_back", _RULES,
+          "--both-ways"),
+    Field("tokens", "tokens", "labels of the queries: words, or @FILE with one a line", _READ, "--tokens", "WORDS",
+          "from the files, else q1 q2 ..."),
+    Field("key_tokens", "tokens", "labels of the keys: words, or @FILE with one a line", _READ, "--key-tokens",
+          "WORDS", "from the files, else k1 k2 ..."),
+    Field("separator", "text", "between the cells of CSV files", _READ, "--separator", "CHAR", "tab, ; or , by the "
+          "first line"),
+    Field("decimal", "choice", "the decimal mark of text files", _READ, "--decimal", "CHAR", ".",
+          choices=_fixed(".", ",")),
+    Field("header", "choice", "whether the first line of text files is a header", _READ, "--header",
+          default="seen from the file", choices=_fixed("yes", "no")),
+    Field("labels", "choice", "whether the first column of text files holds labels", _READ, "--labels",
+          default="seen from the file", choices=_fixed("yes", "no")),
+    Field("stdin_format", "text", "the format of standard input", _READ, "--stdin-format", "FORMAT", in_file=False),
+    Field("expect", "expect", "mark hand-calculated numbers of this step afterwards", _READ, "--expect", "STEP=FILE",
+          repeatable=True),
+    Field("rounded_inputs", "flag", "inputs written with a decimal point are known to half a unit only", _READ,
+          "--rounded-inputs"),
+    Field("show", "steps", "the steps to show, in a comma list, or all", _SHOW, "--show", "STEPS", "weights,output"),
+    Field("precision", "integer", "decimals of tables, markdown and latex", _SHOW, "--precision", "N", "4", low=0,
+          high=17),
+    Field("rounding", "choice", "what happens to a tie", _SHOW, "--rounding", default="half-even",
+          choices=_fixed("half-even", "half-up")),
+    Field("top", "integer", "instead of tables: the K keys that each query looks at most", _SHOW, "--top", "K", low=1),
+    Field("stats", "flag", "mean and variance of the scores, entropy of the weights", _SHOW, "--stats"),
+    Field("format", "choice", "how results are printed", _SHOW, "--format", "FORMAT", "table",
+          choices=_offered("format")),
+    Field("output", "text", "write results here; the suffix gives the format", _SHOW, "-o", "[STEP=]PATH",
+          keyword="output", repeatable=True, in_file=False),
+    Field("force", "flag", "replace files that exist", _SHOW, "--force", in_file=False),
+    Field("save_problem", "text", "write the resolved problem, as a file that run reproduces", _SHOW,
+          "--save-problem", "PATH", in_file=False),
+    Field("dry_run", "flag", "shapes, steps and memory; nothing is computed", _SHOW, "--dry-run", in_file=False),
+    Field("quiet", "flag", "no notes", _SHOW, "--quiet", in_file=False),
+    Field("title", "text", "what the problem is about", "File"),
+    Field("name", "text", "the name of a stage", "File"),
+    Field("problems", "problems", "a list of problems, for batch", "File"),
+    Field("stages", "problems", "a list of problems, each with a name; later ones may use steps of earlier ones",
+          "File"),
+)
+
+FIELDS: dict[str, Field] = {field.name: field for field in _TABLE}
+MATRICES: tuple[str, ...] = tuple(field.name for field in _TABLE if field.kind == "matrix")
+LATER_STEPS = ("scores", "kernel", "scaled", "masked", "weights")
+
+
+def keywords() -> dict[str, Field]:
+    """The fields by their Python keyword; those that only show, write or read files have none."""
+    return {field.python: field for field in FIELDS.values() if field.python and field.panel != _SHOW and (
+        field.name not in ("expect", "rounded_inputs", "stdin_format"))}
+
+
+def find_key(key: str, place: Place | str | None = None) -> Field:
+    """The field that a problem file's key means, `_` or `-` alike. Raises InputError with the nearest known key."""
+    field = FIELDS.get(key.replace("-", "_"))
+    if field is not None and field.in_file:
+        return field
+    if field is not None:
+        raise InputError(
+            f"{key!r} does not belong in a problem file", place=place, hint=f"give it on the command line: {field.flag}"
+        )
+    flags = {other.flag.lstrip("-"): other for other in FIELDS.values() if other.flag and other.in_file}
+    meant = flags.get(key.replace("_", "-").lower())
+    known = [name for name, other in FIELDS.items() if other.in_file]
+    close = meant.name if meant else nearest(key.replace("-", "_"), known)
+    hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known)}"
+    if close is not None and close.casefold() == key.casefold():
+        hint = f"names are exact: write {close!r}" + (
+            " (W_q, W_k and w_v are parameters of a score and stand inside `score:`)" if key in ("W_q", "W_k") else ""
+        )
+    raise InputError(f"unknown key {key!r}", place=place, hint=hint)
+
+
+def check_number(field: Field, number: float, spelled: str, place: Place | str | None) -> float:
+    """The number, if the field's rule lets it pass. Raises UsageError."""
+    complaint = field.check(number) if field.check else None
+    if complaint is not None:
+        raise UsageError(f"{field.name} {complaint[0]}, not {spelled}", place=place, hint=complaint[1])
+    return number
+
+
+def check_integer(field: Field, number: float, spelled: str, place: Place | str | None) -> int:
+    """The number as an integer within the field's limits. Raises UsageError."""
+    low, high = field.low, field.high
+    allowed = f"{low} to {high}" if high is not None else f"from {low} on"
+    if number != number or math.isinf(number) or number != int(number):
+        raise UsageError(f"{field.name} must be a whole number, not {spelled}", place=place, hint=allowed)
+    if (low is not None and number < low) or (high is not None and number > high):
+        raise UsageError(f"{field.name} cannot be {spelled}", place=place, hint=f"a whole number {allowed}")
+    return int(number)
+
+
+def check_choice(field: Field, name: str, place: Place | str | None) -> str:
+    """The name, if it is one of the field's. Raises InputError with the nearest."""
+    names = field.choices() if field.choices else []
+    if names and name not in names:
+        close = nearest(name, names)
+        meant = f"did you mean {close!r}? " if close else ""
+        raise InputError(
+            f"unknown {field.name.replace('_', ' ')} {name!r}", place=place, hint=f"{meant}known: {', '.join(names)}"
+        )
+    return name
+
+
+def at_option(field: Field, error: AttnError) -> AttnError:
+    """The error, said to be at the option of that field unless it knows its place."""
+    for inner in error.errors():
+        inner.place = inner.place or field.said_as
+    return error

@@ -1,0 +1,78 @@
+"""The normal forms: what a setting is, once it is no longer YAML, flag text or a Python object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from attncli.errors import AttnError, Place
+from attncli.problem.matrix import Matrix
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value in its normal form, and where it was said (a place in a file, or an option)."""
+
+    value: Any
+    place: Place | str | None = None
+
+
+@dataclass(frozen=True)
+class StageRef:
+    """`{stage: encoder, step: output}`: a step of an earlier stage, standing for a matrix until that stage is solved."""
+
+    stage: str
+    step: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class ScoreChoice:
+    """A score by name, or a callable f(q, k, *, ...), with the parameters that stand beside it."""
+
+    score: str | Callable[..., Any]
+    parameters: dict[str, float | Matrix] = field(default_factory=dict)
+    place: Place | str | None = None
+
+
+@dataclass(frozen=True)
+class MaskChoice:
+    """A mask by name, or a predicate; its argument is text or numbers as written, or a matrix that was read."""
+
+    mask: str | Callable[..., Any]
+    argument: str | list[Any] | Matrix | None = None
+    alignment: str | None = None
+    place: Place | str | None = None
+
+
+@dataclass(frozen=True)
+class Hand:
+    """The numbers that somebody calculated by hand for one step.
+
+    matrix: the numbers with their spelling and places; a cell that is not to be marked is NaN, its spelling None.
+    decimals, significant: the places that were meant, where the file has lost them.
+    """
+
+    matrix: Matrix
+    decimals: int | None = None
+    significant: int | None = None
+    place: Place | str | None = None
+
+
+@contextmanager
+def placed(place: Place | str | None) -> Iterator[None]:
+    """Say where it was written of every error that does not know it yet."""
+    try:
+        yield
+    except AttnError as error:
+        for inner in error.errors():
+            if inner.place is None:
+                inner.place = place
+        raise
+
+
+def place_text(place: Place | str | None) -> Place | None:
+    """The place as a Place: an option's name counts as a file without lines."""
+    return Place(place) if isinstance(place, str) else place
