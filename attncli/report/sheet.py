@@ -1,0 +1,183 @@
+"""One matrix of a Trace as text: a title, labels and cells, before any renderer draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from attncli.core.normalizers import NORMALIZERS
+from attncli.core.trace import STEPS, Trace, parse_address
+from attncli.lazy import Array, np
+from attncli.report.look import Look
+from attncli.report.numbers import spell
+
+MANY = 60
+ENDS = 5
+# Sums of rounded weights that a person gave (0.67 + 0.33) count as 1 as well.
+_SUM_TOLERANCE = 1e-3
+_PLURAL = {"query": "queries", "key": "keys", "feature": "features"}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A matrix ready to be drawn.
+
+    title: `weights[2], head 2`. size: `3 queries x 3 keys`. caption: what the numbers are. labels and cells: as shown.
+    rows, columns: the positions that are shown, counted from 0, None where some are left out. count: of all.
+    hidden, largest: which cells are hidden, and which are the largest of their query; empty without colour.
+    """
+
+    title: str
+    size: str
+    caption: str
+    row_labels: list[str]
+    column_labels: list[str]
+    cells: list[list[str]]
+    rows: list[int | None]
+    columns: list[int | None]
+    count: tuple[int, int]
+    hidden: frozenset[tuple[int, int]]
+    largest: frozenset[tuple[int, int]]
+
+    @property
+    def heading(self) -> str:
+        """`weights[2], head 2 (3 queries x 3 keys): each row sums to 1`"""
+        return f"{self.title} ({self.size}): {self.caption}"
+
+    def left_out(self) -> str | None:
+        """A note of the rows and columns that are left out, or None."""
+        parts = [
+            f"{name} {ENDS + 1}-{total - ENDS} of {total}"
+            for name, shown, total in zip(("rows", "columns"), (self.rows, self.columns), self.count, strict=True)
+            if None in shown
+        ]
+        return f"{' and '.join(parts)} not shown; --format csv and -o give them all" if parts else None
+
+
+def expand(trace: Trace, steps: Sequence[str]) -> list[str]:
+    """The addresses of all matrices of the steps: `weights` of two heads is weights[1] and weights[2]."""
+    return [
+        part
+        for step in steps
+        for part in (trace.parts(parse_address(step)[0]) if not parse_address(step)[1] else [step])
+    ]
+
+
+def sheets(trace: Trace, steps: Sequence[str], look: Look, *, elide: bool = True) -> Iterator[Sheet]:
+    """A sheet for each matrix of the steps; of many rows or columns only the ends if `elide`.
+
+    Raises InputError for a step or part that the trace does not have.
+    """
+    for address in expand(trace, steps):
+        yield sheet(trace, address, look, elide=elide)
+
+
+def sheet(trace: Trace, address: str, look: Look, *, elide: bool = True) -> Sheet:
+    """The sheet of one matrix, with labels as they can be shown and numbers as the precision asks."""
+    array = trace[address]
+    rows, columns = (_shown(count, elide) for count in array.shape)
+    row_labels, column_labels = trace.labels(address)
+    hidden = _dots(trace, address, array, look.precision)
+    kept = np.ix_([i for i in rows if i is not None], [j for j in columns if j is not None])
+    cells = spell(array[kept], look.precision, look.rounding)
+    for i, j in np.argwhere(hidden[kept]).tolist():
+        cells[i][j] = look.hidden
+    for row in cells:
+        _insert_gap(row, columns, look.gap)
+    if None in rows:
+        cells.insert(rows.index(None), [look.gap] * len(columns))
+    return Sheet(
+        title=", ".join(filter(None, (address, part_name(trace, address)))),
+        size=_size(trace, address, array.shape),
+        caption=_caption(trace, address, array, look),
+        row_labels=[look.gap if i is None else look.label(row_labels[i]) for i in rows],
+        column_labels=[look.gap if j is None else look.label(column_labels[j]) for j in columns],
+        cells=cells,
+        rows=rows,
+        columns=columns,
+        count=(array.shape[0], array.shape[1]),
+        hidden=_positions(hidden, rows, columns) if look.color else frozenset(),
+        largest=_positions(_largest(trace, address, array), rows, columns) if look.color else frozenset(),
+    )
+
+
+def _shown(count: int, elide: bool) -> list[int | None]:
+    if count <= MANY or not elide:
+        return list(range(count))
+    return [*range(ENDS), None, *range(count - ENDS, count)]
+
+
+def _insert_gap(row: list[str], columns: list[int | None], gap: str) -> None:
+    if None in columns:
+        row.insert(columns.index(None), gap)
+
+
+def _dots(trace: Trace, address: str, array: Array, precision: int) -> Array:
+    """The cells shown as hidden. A hidden key that got a weight (in an empty row, say) is a number like any other."""
+    hidden = trace.hidden(address)
+    if hidden is None:
+        return np.zeros(array.shape, dtype=bool)
+    if parse_address(address)[0] == "weights":
+        return np.asarray(hidden & (np.abs(array) < 0.5 * 10.0**-precision))
+    return hidden
+
+
+def _positions(where: Array, rows: list[int | None], columns: list[int | None]) -> frozenset[tuple[int, int]]:
+    """The true cells, as positions among the rows and columns that are shown."""
+    row_at = {row: i for i, row in enumerate(rows)}
+    column_at = {column: j for j, column in enumerate(columns)}
+    return frozenset(
+        (row_at[row], column_at[column])
+        for row, column in np.argwhere(where).tolist()
+        if row in row_at and column in column_at
+    )
+
+
+def _largest(trace: Trace, address: str, array: Array) -> Array:
+    """Where a query's largest weights are."""
+    if parse_address(address)[0] != "weights" or not array.size:
+        return np.zeros(array.shape, dtype=bool)
+    highest = array.max(axis=_summed_axis(trace, address), keepdims=True)
+    return np.asarray((array == highest) & (highest > 0))
+
+
+def _summed_axis(trace: Trace, address: str) -> int:
+    """The displayed axis along which weights are normalized."""
+    return 0 if trace.layout == "columns" else 1
+
+
+def part_name(trace: Trace, address: str) -> str:
+    """`sequence 1, head 2` for weights[1,2]; empty for a step that is a single matrix."""
+    name, indices = parse_address(address)
+    leading = trace.leading_names(name)
+    indices = (1,) * (len(leading) - len(indices)) + indices
+    return ", ".join(f"{what} {index}" for what, index in zip(leading, indices, strict=True))
+
+
+def _size(trace: Trace, address: str, shape: tuple[int, ...]) -> str:
+    return " x ".join(
+        f"{count} {axis if count == 1 else _PLURAL[axis]}"
+        for count, axis in zip(shape, trace.axes(address), strict=True)
+    )
+
+
+def _caption(trace: Trace, address: str, array: Array, look: Look) -> str:
+    name = parse_address(address)[0]
+    if name not in ("weights", "weights_back"):
+        return STEPS[name].about
+    axis = _summed_axis(trace, address)
+    line = ("column", "row")[axis]
+    known = trace.normalizer in NORMALIZERS and NORMALIZERS.find(trace.normalizer).facts.get("sums_to_one")
+    if not known:
+        return f"{line}s need not sum to 1"
+    with np.errstate(invalid="ignore"):
+        others = np.flatnonzero(~(np.abs(array.sum(axis=axis, dtype=np.float64) - 1) <= _SUM_TOLERANCE)).tolist()
+    count = array.shape[1 - axis]
+    if not others:
+        return f"each {line} sums to 1"
+    if len(others) == count:
+        return f"no {line} sums to 1"
+    if len(others) > 3:
+        return f"each {line} sums to 1, except {len(others)} of {count}"
+    labels = trace.labels(address)[1 - axis]
+    return f"each {line} sums to 1, except {', '.join(look.label(labels[i]) for i in others)}"
