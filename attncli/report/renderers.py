@@ -26,7 +26,10 @@ def render(trace: Trace, steps: Sequence[str] | None, look: Look, format: str = 
 
 
 def default_steps(trace: Trace, shows: str = "results") -> list[str]:
-    """What is shown unless asked otherwise. shows: "results" (weights and output), "last" (output, or else weights), or "all"."""
+    """The steps that are shown unless others are named.
+
+    shows: "results" (weights and output), "last" (output, or else weights), or "all" (but exp, sum and lse).
+    """
     if shows == "all":
         return trace.names()
     if shows == "last":

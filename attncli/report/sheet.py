@@ -15,6 +15,7 @@ MANY = 60
 ENDS = 5
 # Sums of rounded weights that a person gave (0.67 + 0.33) count as 1 as well.
 _SUM_TOLERANCE = 1e-3
+_WEIGHTS = ("weights", "weights_back")
 _PLURAL = {"query": "queries", "key": "keys", "feature": "features"}
 
 
@@ -117,7 +118,7 @@ def _dots(trace: Trace, address: str, array: Array, precision: int) -> Array:
     hidden = trace.hidden(address)
     if hidden is None:
         return np.zeros(array.shape, dtype=bool)
-    if parse_address(address)[0] == "weights":
+    if parse_address(address)[0] in _WEIGHTS:
         return np.asarray(hidden & (np.abs(array) < 0.5 * 10.0**-precision))
     return hidden
 
@@ -135,7 +136,7 @@ def _positions(where: Array, rows: list[int | None], columns: list[int | None]) 
 
 def _largest(trace: Trace, address: str, array: Array) -> Array:
     """Where a query's largest weights are."""
-    if parse_address(address)[0] != "weights" or not array.size:
+    if parse_address(address)[0] not in _WEIGHTS or not array.size:
         return np.zeros(array.shape, dtype=bool)
     highest = array.max(axis=_summed_axis(trace, address), keepdims=True)
     return np.asarray((array == highest) & (highest > 0))
@@ -163,7 +164,7 @@ def _size(trace: Trace, address: str, shape: tuple[int, ...]) -> str:
 
 def _caption(trace: Trace, address: str, array: Array, look: Look) -> str:
     name = parse_address(address)[0]
-    if name not in ("weights", "weights_back"):
+    if name not in _WEIGHTS:
         return STEPS[name].about
     axis = _summed_axis(trace, address)
     line = ("column", "row")[axis]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from report_traces import BASE, body_rows, labels, made
 from rich.cells import cell_len
-from traces import BASE, body_rows, made
 
 from attncli.core.trace import Trace
 from attncli.report.look import Look
@@ -15,11 +15,6 @@ from attncli.report.numbers import spell
 from attncli.report.sheet import sheet
 from attncli.report.table import FRAME, draw
 
-HARD_LABELS = [
-    "[CLS]", "[/b]", "[bold]x[/bold]", ":smile:", "中文字符很长的标签", "👨‍👩‍👧‍👦", "🇩🇪", "e\u0301te\u0301", "שלום", "مرحبا",
-    "\x1b[31mred", "a\nb", "a\tb", "\u202eevil", "\u2068x", "x\\", "", " ", "a long label of several words", "│", "0.5",
-]  # fmt: skip
-labels = st.sampled_from(HARD_LABELS) | st.text(st.characters(codec="utf-8"), max_size=12)
 numbers = st.floats(-100, 100) | st.floats() | st.sampled_from([1e300, -1e-300, 0.0, -0.0, 123456789.125])
 
 
@@ -55,7 +50,7 @@ def test_every_number_stands_whole_at_every_width(
             assert not set(line) & set("\x1b\t\r\x0b\x0c\x85\u2028\u202e")
             blocks[-1].append(line)
     assert all(len(set(map(cell_len, block))) == 1 for block in blocks if block), "the lines of a block differ in width"
-    boxed = sum(blocks, [])
+    boxed = [line for block in blocks for line in block]
     longest = max(len(cell) for row in expected for cell in row)
     if width is not None and FRAME + 2 + longest <= width:
         assert max(map(cell_len, boxed)) <= width

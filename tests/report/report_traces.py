@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from attncli.core.trace import Trace
 
 BASE = np.array([[0.401112, 0.197776, 0.401112], [0.197776, 0.401112, 0.401112]])
+HARD_LABELS = [
+    "[CLS]", "[/b]", "[bold]x[/bold]", ":smile:", "中文字符很长的标签", "👨‍👩‍👧‍👦", "🇩🇪", "e\u0301te\u0301",
+    "שלום", "مرحبا", "\x1b[31mred", "a\nb", "a\tb", "\u202eevil", "\u2068x", "x\\", "", " ", "│", "0.5",
+    "a long label of several words",
+]  # fmt: skip
+labels = st.sampled_from(HARD_LABELS) | st.text(st.characters(codec="utf-8"), max_size=12)
 OUTPUT = np.array([[3, 4], [3.406673, 4.406673]])
 
 
