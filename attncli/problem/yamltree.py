@@ -15,7 +15,7 @@ from attncli.errors import AttnError, InputError, Place, ShapeError, raise_all
 from attncli.lazy import np
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import parse_number, quote
-from attncli.problem.text import decode
+from attncli.problem.text import decode, lines_of
 
 # yaml.Node: the stubs know neither its id nor that every kind has a value.
 Node: TypeAlias = Any
@@ -57,6 +57,8 @@ def compose(data: bytes | str, file: str, *, json: bool | None = None) -> Node:
             raise
     except yaml.MarkedYAMLError as error:
         raise _translate(error, text, file) from None
+    except RecursionError:  # only the loader in Python recurses by Python's count
+        raise _too_deep(Place(file)) from None
     if root is None or (isinstance(root, yaml.ScalarNode) and is_plain(root) and not root.value):
         raise InputError("the file is empty", place=Place(file))
     _check_tree(root, file)
@@ -164,10 +166,11 @@ def _refuse_unprintable(text: str, file: str) -> None:
 
 
 def _refuse_depth(text: str, file: str, parser: Any) -> None:
-    """Nesting is counted before nodes are composed, since that is recursive."""
-    opened = sum(text.count(bracket) for bracket in "[{")
-    deepest = max(len(prefix) for prefix in re.findall(r"(?:^|[\r\n])([ ?-]*)", text))
-    if min(opened, _nesting(text) if opened > DEEPEST else opened) + 2 * (deepest + 1) <= DEEPEST:
+    """Refuse nesting that libyaml's recursion could not bear; `_check_tree` counts what can be composed.
+
+    Brackets need no look: libyaml refuses more than 1000. Otherwise a line's blanks and dashes bound the depth.
+    """
+    if max(len(line) - len(line.lstrip(" ?-")) for line in lines_of(text)) < 400:
         return
     depth, events = 0, parser(text)
     while (event := events.get_event()) is not None:
@@ -180,15 +183,6 @@ def _refuse_depth(text: str, file: str, parser: Any) -> None:
 
 def _too_deep(place: Place) -> InputError:
     return InputError(f"nested more than {DEEPEST} levels deep", place=place)
-
-
-def _nesting(text: str) -> int:
-    """The deepest nesting of brackets, those in quotes and comments counted too."""
-    depth = deepest = 0
-    for bracket in re.findall(r"[\[\]{}]", text):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest + max(0, -depth)
 
 
 def _run_through(parser: Any) -> int:
@@ -261,6 +255,8 @@ def _check_tree(root: Node, file: str) -> None:
         if node.id == "mapping":
             errors += _key_errors(node, file)
         open_nodes.add(id(node))
+        if len(open_nodes) > DEEPEST:
+            raise _too_deep(place_of(node, file))
         stack.append((node, True))
         for child in children:
             if child.id != "scalar":
