@@ -1,3 +1,30 @@
 """attncli: an attention calculator for the command line and for Python."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attncli.api import attend, cross_attention, load, run, self_attention
+    from attncli.core.trace import Trace
+    from attncli.errors import AttnError
+
 __version__ = "0.1.0"
+__all__ = ["AttnError", "Trace", "__version__", "attend", "cross_attention", "load", "run", "self_attention"]
+
+_HOMES = {"AttnError": "attncli.errors", "Trace": "attncli.core.trace"}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are imported when they are first asked for, so that `import attncli` costs nothing."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES.get(name, "attncli.api")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

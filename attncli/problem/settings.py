@@ -1,4 +1,4 @@
-"""Everything that a user can say, in one table: options, keys of problem files, Python keywords and the schema read it."""
+"""All that a user can say, in one table, from which come options, keys of problem files, Python keywords and schema."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class StageRef:
-    """`{stage: encoder, step: output}`: a step of an earlier stage, standing for a matrix until that stage is solved."""
+    """`{stage: encoder, step: output}`: a step of an earlier stage, in place of a matrix until that stage is solved."""
 
     stage: str
     step: str

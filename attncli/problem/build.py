@@ -1,0 +1,137 @@
+"""From what was said, in a file, in options or in Python, to one Problem: defaults < profile < file < options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from attncli.errors import AttnError, raise_all
+from attncli.problem.contradictions import contradictions, infer_attention
+from attncli.problem.matrix import Matrix
+from attncli.problem.problem import Problem
+from attncli.problem.profiles import PROFILES
+from attncli.problem.settings import FIELDS, LATER_STEPS, MATRICES
+from attncli.problem.sizes import size_errors
+from attncli.problem.values import ScoreChoice, Setting
+
+
+@dataclass
+class Layer:
+    """Settings of one source by field name, what was wrong there, and the fields that could not be understood."""
+
+    settings: dict[str, Setting] = field(default_factory=dict)
+    errors: list[AttnError] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
+    file: str | None = None
+
+
+def make_problem(*layers: Layer) -> Problem:
+    """The Problem that these layers describe, the later ones winning.
+
+    Raises everything that is wrong at once (`Several`): what the layers could not read, contradictions, sizes.
+    """
+    errors = [error for layer in layers for error in layer.errors]
+    broken = frozenset(name for layer in layers for name in layer.broken)
+    settings, notes = merge(layers)
+    problem = _assemble(settings, broken)
+    problem.file = next((layer.file for layer in layers if layer.file), None)
+    problem.notes = [*notes, *_profile_notes(problem, settings), *_reading_notes(problem)]
+    try:
+        errors += contradictions(problem, set(settings), broken & {*MATRICES})
+        errors += [] if broken & {"layout", "weight_layout", "like"} else size_errors(problem, broken)
+    except AttnError as error:
+        errors += error.errors()
+    raise_all(_distinct(errors))
+    return problem
+
+
+def merge(layers: Sequence[Layer]) -> tuple[dict[str, Setting], list[str]]:
+    """All settings, the later layer winning, and what had to be told.
+
+    A score brings its parameters along; parameters of later layers are added to them. expect is merged by step.
+    A temperature replaces the scale of an earlier layer, and the other way round.
+    """
+    merged: dict[str, Setting] = {}
+    notes: list[str] = []
+    for layer in layers:
+        new = layer.settings
+        for name, other in (("scale", "temperature"), ("temperature", "scale")):
+            if name in new and other not in new and other in merged:
+                del merged[other]
+                notes.append(f"{name} replaces the {other} of {layers[0].file or 'the problem file'}")
+        if "score" in new:
+            merged.pop("param", None)
+        for name, setting in new.items():
+            if FIELDS[name].kind in ("parameters", "expect") and name in merged:
+                setting = Setting({**merged[name].value, **setting.value}, setting.place)
+            merged[name] = setting
+    return merged, notes
+
+
+def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
+    """The settings as a Problem, with the profile's rules where nothing was said."""
+    values = {name: setting.value for name, setting in settings.items()}
+    inputs = {name: values.pop(name) for name in MATRICES if name in values}
+    given = {*inputs, *broken}
+    profile = PROFILES[values["like"]] if values.get("like") in PROFILES else None
+    rules: dict[str, Any] = profile.rules() if profile else {}
+    layout = values.get("layout", "rows")
+    own = "out-in" if layout == "columns" else "in-out"
+    options = {name: values.pop(name) for name in list(values) if FIELDS[name].panel in ("Showing and writing",)}
+    for name in ("separator", "decimal", "header", "labels", "stdin_format", "problems", "stages"):
+        values.pop(name, None)
+    score = _score(values.pop("score", None), values.pop("param", {}), settings, rules.get("score"))
+    return Problem(
+        inputs=inputs,
+        attention=values.pop("attention", None) or infer_attention(given),
+        layout=layout,
+        weight_layout=values.pop("weight_layout", None) or rules.get("weight_layout", own),
+        score=score if score is not None or given & {*LATER_STEPS} else ScoreChoice(rules.get("score", "scaled-dot")),
+        masks=values.pop("mask", []),
+        mask_value=values.pop("mask_value", rules.get("mask_value", float("-inf"))),
+        empty_rows=values.pop("empty_rows", rules.get("empty_rows", "zero")),
+        alignment=rules.get("causal", "top-left"),
+        options=options,
+        places={name: setting.place for name, setting in settings.items()},
+        **{name: value for name, value in values.items() if name != "layout"},
+    )
+
+
+def _score(
+    score: ScoreChoice | None, parameters: dict[str, float | Matrix], settings: dict[str, Setting], default: str | None
+) -> ScoreChoice | None:
+    """The score with all its parameters; None where nobody named one."""
+    if not parameters:
+        return score
+    place = settings["param"].place
+    if score is None:
+        return ScoreChoice(default or "scaled-dot", parameters, place)
+    return replace(score, parameters={**score.parameters, **parameters})
+
+
+def _profile_notes(problem: Problem, settings: dict[str, Setting]) -> list[str]:
+    """What the profile set, except where somebody said otherwise."""
+    if problem.like not in PROFILES:
+        return []
+    rules = PROFILES[problem.like].rules()
+    spoken = {"score": "score", "mask_value": "mask value", "empty_rows": "empty rows", "causal": "causal",
+              "weight_layout": "weights"}  # fmt: skip
+    told = [
+        f"{words} {rules[name]:.9g}" if isinstance(rules[name], float) else f"{words} {rules[name]}"
+        for name, words in spoken.items()
+        if name not in settings and not (name == "score" and problem.begins)
+    ]
+    return [f"like {problem.like}: {', '.join(told)}"]
+
+
+def _reading_notes(problem: Problem) -> list[str]:
+    matrices = {**problem.inputs, **(problem.score.parameters if problem.score else {})}
+    noted = [(name, matrix) for name, matrix in matrices.items() if isinstance(matrix, Matrix)]
+    noted += [(str(choice.mask), choice.argument) for choice in problem.masks if isinstance(choice.argument, Matrix)]
+    return list(dict.fromkeys(f"{name}: {note}" for name, matrix in noted for note in matrix.notes))
+
+
+def _distinct(errors: list[AttnError]) -> list[AttnError]:
+    """In order of appearance, each once: two checks may see the same fault."""
+    return list({str(error): error for error in errors}.values())

@@ -1,0 +1,220 @@
+"""Problem files: YAML or JSON read into settings with their places; everything that is wrong is reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from attncli.errors import AttnError, InputError, MachineError, Place, nearest, raise_all
+from attncli.problem.build import Layer, make_problem, merge
+from attncli.problem.convert_node import Nodes
+from attncli.problem.formats import ReadOptions
+from attncli.problem.problem import Problem
+from attncli.problem.reading import READ_OPTIONS, Reading, read_options, split_stage
+from attncli.problem.settings import find_key
+from attncli.problem.values import Setting, StageRef
+from attncli.problem.yamltree import Node, compose, is_plain, pairs_of, place_of, scalar_value
+
+
+@dataclass
+class Document:
+    """One problem of a file, or a file with a list of them.
+
+    layer: its settings. members: the problems under `problems:` or `stages:`; kind says which, None for neither.
+    """
+
+    layer: Layer
+    members: list[Document] = field(default_factory=list)
+    kind: str | None = None
+    file: str = ""
+
+    @property
+    def name(self) -> str | None:
+        """The name of a stage."""
+        setting = self.layer.settings.get("name")
+        return None if setting is None else str(setting.value)
+
+    def problem(self, options: Layer | None = None) -> Problem:
+        """The one Problem of the file, options winning. Raises all that is wrong, and InputError for a list."""
+        if self.kind is not None:
+            raise_all(self.layer.errors)
+            raise InputError(
+                f"the file holds {len(self.members)} {self.kind}, not one problem",
+                place=Place(self.file),
+                hint="`run` and `batch` of the command line take lists",
+            )
+        return make_problem(self.layer, *([options] if options else []))
+
+    def problems(self, options: Layer | None = None) -> list[Problem]:
+        """All problems of the file: its members, in order, or the single one. Raises all that is wrong in any."""
+        if self.kind is None:
+            return [self.problem(options)]
+        problems = []
+        errors = list(self.layer.errors)
+        for member in self.members:
+            try:
+                problems.append(member.problem(options))
+            except AttnError as error:
+                errors += error.errors()
+        raise_all(errors)
+        return problems
+
+
+def read_document(
+    path: str | Path, options: Layer | None = None, *, stdin: Callable[[], bytes] | None = None
+) -> Document:
+    """The problem file at `path`, `-` for standard input.
+
+    options: the command line, whose --separator, --decimal, --header and --labels reach the files named in it.
+    Raises InputError for a file that is no YAML mapping at all; what is wrong with its keys is kept in the layer.
+    """
+    name = str(path)
+    if name == "-" and stdin is not None:
+        data, file, base = stdin(), "<stdin>", None
+    else:
+        data, file, base = _bytes(Path(path)), name, Path(path).parent
+    root = compose(data, file)
+    if root.id != "mapping":
+        kind = "a list" if root.id == "sequence" else "a single value"
+        raise InputError(f"the file holds {kind}, not a problem", place=place_of(root, file),
+                         hint="a problem is written as keys: Q: [[1, 0]], K: [[0, 1]]; matrices alone are for `show`")
+    return _document(root, file, base, options or Layer())
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("there is no such file", place=Place(str(path))) from None
+    except IsADirectoryError:
+        raise InputError("this is a folder, not a file", place=Place(str(path)),
+                         hint="`batch` takes folders") from None
+    except OSError as error:
+        raise MachineError(f"cannot read the file: {error.strerror}", place=Place(str(path))) from None
+
+
+def _document(root: Node, file: str, base: Path | None, options: Layer, shared: Layer | None = None) -> Document:
+    layer = Layer(file=file)
+    fields = _fields(root, file, layer)
+    reading = Reading(base, _read_options(fields, file, options, shared, layer))
+    nodes = Nodes(file, reading)
+    for name, (node, place) in fields.items():
+        if name not in ("problems", "stages") and name not in layer.settings and name not in layer.broken:
+            _convert(name, node, place, nodes, layer)
+    kinds = [name for name in ("problems", "stages") if name in fields]
+    if shared is not None:
+        settings, _ = merge([shared, layer])
+        layer.settings = settings
+        layer.broken |= shared.broken
+    document = Document(layer, kind=kinds[0] if kinds else None, file=file)
+    if len(kinds) == 2:
+        layer.errors.append(InputError("problems and stages are both given", place=fields["stages"][1]))
+    elif kinds and shared is not None:
+        layer.errors.append(InputError(f"{kinds[0]} within a list of problems", place=fields[kinds[0]][1]))
+    elif kinds:
+        _members(document, fields[kinds[0]][0], file, base, options)
+    return document
+
+
+def _fields(root: Node, file: str, layer: Layer) -> dict[str, tuple[Node, Place]]:
+    """Value node and key place by field name; unknown keys become errors of the layer."""
+    found: dict[str, tuple[Node, Place]] = {}
+    for key, key_node, value in pairs_of(root):
+        place = place_of(key_node, file)
+        if is_plain(key_node) and not isinstance(scalar_value(key_node), str):
+            layer.errors.append(InputError(f"the key {key or 'null'} is not a word", place=place,
+                                           hint="keys are names such as X, W_Q or score"))
+            continue
+        try:
+            name = find_key(key, place).name
+        except InputError as error:
+            layer.errors.append(error)
+            continue
+        if name in found:
+            layer.errors.append(InputError(f"the key {key!r} is given twice, with `_` and with `-`", place=place))
+        found[name] = (value, place)
+    return found
+
+
+def _convert(name: str, node: Node, place: Place, nodes: Nodes, layer: Layer) -> None:
+    try:
+        layer.settings[name] = Setting(nodes.value(find_key(name), node), place)
+    except AttnError as error:
+        layer.errors += error.errors()
+        layer.broken.add(name)
+
+
+def _read_options(
+    fields: dict[str, tuple[Node, Place]], file: str, options: Layer, shared: Layer | None, layer: Layer
+) -> ReadOptions:
+    """How text files are read: options win over the problem, the problem over what its list shares."""
+    nodes = Nodes(file, Reading())
+    for name in READ_OPTIONS:
+        if name in fields:
+            _convert(name, *fields[name], nodes, layer)
+    layers = [each for each in (shared, layer, options) if each is not None]
+    return read_options(merge(layers)[0])
+
+
+def _members(document: Document, node: Node, file: str, base: Path | None, options: Layer) -> None:
+    """The problems of a list; what stands beside the list is shared by them all, except what is said of one stage."""
+    kind, layer = document.kind, document.layer
+    if node.id != "sequence" or not node.value:
+        layer.errors.append(InputError(f"{kind} is not a list of problems", place=place_of(node, file),
+                                       hint=f"{kind}:\n  - {{Q: [[1]], K: [[1]]}}"))
+        return
+    settings = {name: setting for name, setting in layer.settings.items() if name not in ("title", "expect", "show")}
+    shared = Layer(settings, broken=set(layer.broken))
+    for item in node.value:
+        if item.id != "mapping":
+            layer.errors.append(InputError(f"an entry of {kind} is no problem", place=place_of(item, file),
+                                           hint="- {name: encoder, X: [[1, 0]]}"))
+            continue
+        document.members.append(_document(item, file, base, options, shared))
+        if kind == "stages" and document.members[-1].name is None:
+            place = place_of(item, file)
+            layer.errors.append(InputError("a stage without a name", place=place, hint="- name: encoder"))
+    if kind == "stages":
+        _check_stages(document)
+        _share_expect(document)
+    elif "expect" in layer.settings:
+        layer.errors.append(InputError("expect beside a list of problems", place=layer.settings["expect"].place,
+                                       hint="it belongs to one of them"))
+
+
+def _check_stages(document: Document) -> None:
+    """Names are unique, and a stage uses steps of earlier ones only."""
+    seen: list[str] = []
+    errors = document.layer.errors
+    for member in document.members:
+        for setting in member.layer.settings.values():
+            reference = setting.value
+            if isinstance(reference, StageRef) and reference.stage not in seen:
+                close = nearest(reference.stage, seen)
+                errors.append(InputError(
+                    f"there is no earlier stage {reference.stage!r}", place=reference.place,
+                    hint=f"did you mean {close!r}?" if close else f"earlier: {', '.join(seen) or 'none'}",
+                ))  # fmt: skip
+        if member.name is not None and member.name in seen:
+            errors.append(InputError(f"two stages are named {member.name!r}",
+                                     place=member.layer.settings["name"].place))
+        seen.append(member.name or "")
+
+
+def _share_expect(document: Document) -> None:
+    """`expect:` beside stages: `encoder.weights` goes to the stage encoder, a plain step to the last one."""
+    setting = document.layer.settings.get("expect")
+    if setting is None or not document.members:
+        return
+    by_name = {member.name: member for member in document.members}
+    for address, hand in setting.value.items():
+        stage, step = split_stage(address)
+        member = by_name.get(stage) if stage else document.members[-1]
+        if member is None:
+            names = [name for name in by_name if name]
+            document.layer.errors.append(InputError(f"there is no stage {stage!r}", place=hand.place,
+                                                    hint=f"stages: {', '.join(names)}"))
+            continue
+        own = member.layer.settings.get("expect", Setting({}, setting.place))
+        member.layer.settings["expect"] = replace(own, value={**own.value, step: hand})

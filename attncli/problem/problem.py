@@ -1,0 +1,171 @@
+"""The Problem: what to compute, in normal forms, merged from profile, file and options; `solve` gives its Trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from attncli.core.attend import Rules
+from attncli.core.attend import attend as compute
+from attncli.core.masks import MASKS, MaskSpec, mask_spec
+from attncli.core.scores import SCORES, ScoreSpec, score_spec
+from attncli.core.trace import Trace
+from attncli.errors import AttnError, InputError, Place, raise_all
+from attncli.problem.matrix import Matrix
+from attncli.problem.settings import LATER_STEPS
+from attncli.problem.values import Hand, MaskChoice, ScoreChoice, StageRef, placed
+
+if TYPE_CHECKING:
+    from attncli.lazy import Array
+
+
+@dataclass
+class Problem:
+    """One attention with everything that was said about it, in the layout in which it was said.
+
+    inputs: matrices by name (X, W_Q, scores ...); a StageRef stands for one that an earlier stage will give.
+    score is None where the problem begins later and names none. alignment: of causal masks that name none.
+    options: how results are to be shown (show, precision, format ...). places: where each setting was said.
+    """
+
+    inputs: dict[str, Matrix | StageRef] = field(default_factory=dict)
+    attention: str = "attend"
+    layout: str = "rows"
+    weight_layout: str = "in-out"
+    heads: int | None = None
+    kv_heads: int | None = None
+    score: ScoreChoice | None = None
+    scale: float | None = None
+    temperature: float | None = None
+    d_k: int | None = None
+    softcap: float | None = None
+    masks: list[MaskChoice] = field(default_factory=list)
+    mask_value: float = float("-inf")
+    empty_rows: str = "zero"
+    normalizer: str | Callable[..., Any] = "softmax"
+    alignment: str = "top-left"
+    like: str | None = None
+    dtype: str | None = None
+    both_ways: bool = False
+    tokens: list[str] | None = None
+    key_tokens: list[str] | None = None
+    expect: dict[str, Hand] = field(default_factory=dict)
+    rounded_inputs: bool = False
+    title: str | None = None
+    name: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    places: dict[str, Place | str | None] = field(default_factory=dict)
+    file: str | None = None
+
+    @property
+    def begins(self) -> str | None:
+        """The later step (scores, kernel, scaled, masked, weights) that is given as an input, or None."""
+        return next((step for step in LATER_STEPS if step in self.inputs), None)
+
+    def solve(self, steps: Iterable[str] | None = None) -> Trace:
+        """Compute the Trace; of `steps` only those asked for are kept.
+
+        Raises ShapeError (all together) where sizes disagree, UsageError and InputError as the core does.
+        """
+        from attncli.problem.labels import set_labels
+        from attncli.problem.sizes import size_errors
+
+        raise_all(size_errors(self))
+        try:
+            trace = compute(self.arrays(), self.rules(), steps)
+        except AttnError as error:
+            raise self.placed(error) from None
+        trace.attention = self.attention
+        trace.layout = self.layout
+        trace.notes = [*self.notes, *trace.notes]
+        set_labels(self, trace)
+        return trace
+
+    def arrays(self) -> dict[str, Array]:
+        """The inputs as the core wants them: tokens as rows, weights in x out, biases as vectors."""
+        arrays = {}
+        for name, matrix in self.inputs.items():
+            if isinstance(matrix, StageRef):
+                raise InputError(
+                    f"{name} comes from the stage {matrix.stage!r}, which is not solved yet",
+                    place=matrix.place,
+                    hint="run the whole file with its stages",
+                )
+            arrays[name] = self._as_rows(name, matrix.array)
+        return arrays
+
+    def rules(self) -> Rules:
+        """What the core is told besides the arrays. Raises UsageError for parameters that do not fit."""
+        return Rules(
+            score=self.score_spec(),
+            scale=self.scale,
+            temperature=self.temperature,
+            d_k=self.d_k,
+            softcap=self.softcap,
+            masks=tuple(self.mask_spec(choice) for choice in self.masks),
+            mask_value=self.mask_value,
+            empty_rows=self.empty_rows,
+            normalizer=self.normalizer,
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            dtype=self.dtype,
+            alignment=self.alignment,
+            both_ways=self.both_ways,
+        )
+
+    def score_spec(self) -> ScoreSpec | None:
+        """The core's score; None where the problem begins later and names none."""
+        if self.score is None:
+            return None
+        choice = self.score
+        parameters = {
+            name: value.array if isinstance(value, Matrix) else value for name, value in choice.parameters.items()
+        }
+        with placed(choice.place):
+            if self.begins and isinstance(choice.score, str):
+                # The scores are there already: the name only tells whether they are scaled, and needs no parameters.
+                entry = SCORES.find(choice.score)
+                return ScoreSpec(entry.name, entry.function, parameters, scaled=bool(entry.facts.get("scaled")))
+            return score_spec(choice.score, parameters)
+
+    def mask_spec(self, choice: MaskChoice) -> MaskSpec:
+        """The core's mask: tables of the scores' shape as rows, lengths as they are."""
+        argument: Any = choice.argument
+        if isinstance(argument, Matrix):
+            argument = argument.array
+            is_table = isinstance(choice.mask, str) and MASKS.find(choice.mask).facts.get("takes") == "array"
+            if is_table and self.layout == "columns" and argument.ndim >= 2:
+                argument = argument.mT
+        with placed(choice.place):
+            return mask_spec(choice.mask, argument, choice.alignment)
+
+    def placed(self, error: AttnError) -> AttnError:
+        """The error, at the place of the first matrix or setting that it speaks of, where it knows none itself."""
+        import re
+
+        for inner in error.errors():
+            if inner.place is None:
+                words = re.findall(r"[A-Za-z_]\w*", inner.what)
+                inner.place = next((place for word in words if (place := self.place_of(word)) is not None), None)
+        return error
+
+    def place_of(self, name: str) -> Place | str | None:
+        """Where a matrix, a score's parameter or a setting was said; Q also where its weights were."""
+        parameters = self.score.parameters if self.score else {}
+        for candidate in (name, f"W_{name}" if name in ("Q", "K", "V") else name):
+            value = self.inputs.get(candidate, parameters.get(candidate))
+            if isinstance(value, Matrix | StageRef) and value.place is not None:
+                return value.place
+            if self.places.get(candidate) is not None:
+                return self.places[candidate]
+        return None
+
+    def _as_rows(self, name: str, array: Array) -> Array:
+        if name.startswith("b_"):
+            return array.reshape(-1)
+        if array.ndim == 1:
+            return array[None, :]
+        turned = self.weight_layout == "out-in" if name.startswith("W_") else self.layout == "columns"
+        return array.mT if turned and array.ndim >= 2 else array

@@ -1,0 +1,116 @@
+"""What the converters share: where files are looked up and how they are read, words and steps in a line of text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attncli.core.trace import parse_address
+from attncli.errors import AttnError, InputError, MachineError, Place
+from attncli.problem.formats import ReadOptions, read_grid, read_matrix
+from attncli.problem.text import decode, lines_of
+from attncli.problem.values import Setting, placed
+
+if TYPE_CHECKING:
+    from attncli.problem.matrix import Matrix
+
+# What says how text files are read.
+READ_OPTIONS = ("separator", "decimal", "header", "labels")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """base: the folder of relative paths, None for the current one. stdin: gives standard input, once."""
+
+    base: Path | None = None
+    options: ReadOptions = field(default_factory=ReadOptions)
+    stdin: Callable[[], bytes] | None = None
+
+    def matrix(self, spec: str, place: Place | str | None, *, blanks: bool = False) -> Matrix:
+        """The matrix of a path, `path::NAME`, `-` or `[[...]]`; blanks: cells may be left out, as in hand calculations.
+
+        place: where it was asked for; of inline text, and of files that cannot be read, that is the place of errors.
+        Raises InputError, ShapeError, MachineError.
+        """
+        read = read_grid if blanks else read_matrix
+        try:
+            matrix = read(spec, self.options, base=self.base, stdin=self.stdin)
+        except AttnError as error:
+            for inner in error.errors():
+                _move(inner, place)
+            raise
+        if spec.lstrip().startswith("["):
+            matrix.place = Place(place) if isinstance(place, str) else place or matrix.place
+        return matrix
+
+    def lines(self, name: str, place: Place | str | None) -> list[str]:
+        """The lines of a text file, blank ones at its end left out."""
+        path = self.base / name if self.base is not None else Path(name)
+        try:
+            lines = lines_of(decode(path.read_bytes(), str(path)))
+        except FileNotFoundError:
+            raise InputError(f"there is no file {name!r}", place=place, hint=_looked_in(self.base)) from None
+        except IsADirectoryError:
+            raise InputError(f"{name!r} is a folder, not a file", place=place) from None
+        except OSError as error:
+            raise MachineError(f"cannot read {name!r}: {error.strerror}", place=place) from None
+        while lines and not lines[-1].strip():
+            lines.pop()
+        return lines
+
+
+def read_options(settings: dict[str, Setting]) -> ReadOptions:
+    """--separator, --decimal, --header, --labels and --stdin-format as the formats take them."""
+    values = {name: setting.value for name, setting in settings.items()}
+    yes_no = {"yes": True, "no": False}
+    return ReadOptions(
+        separator=values.get("separator"),
+        decimal=values.get("decimal", "."),
+        header=yes_no.get(values.get("header", "")),
+        labels=yes_no.get(values.get("labels", "")),
+        stdin_format=values.get("stdin_format"),
+    )
+
+
+def split_words(text: str) -> list[str]:
+    """Words split at blanks, at commas where there is no blank."""
+    words = text.split()
+    return words if len(words) != 1 or "," not in text else [word.strip() for word in text.strip().split(",")]
+
+
+def split_steps(text: str, place: Place | str | None = None) -> list[str]:
+    """A comma list of steps, such as `weights[1,2],output`, or `all`. Raises InputError for what is no step."""
+    return [check_step(part, place) for part in re.split(r",(?![^\[]*\])", text)]
+
+
+def check_step(address: str, place: Place | str | None = None) -> str:
+    """The address of a step, of a stage (`encoder.weights`) where it says so. Raises InputError."""
+    address = address.strip()
+    if address != "all":
+        with placed(place):
+            parse_address(split_stage(address)[1])
+    return address
+
+
+def split_stage(address: str) -> tuple[str | None, str]:
+    """`encoder.weights[2]` as ("encoder", "weights[2]"); without a stage, None comes first."""
+    stage, dot, step = address.strip().rpartition(".")
+    return (stage, step) if dot else (None, step)
+
+
+def _move(error: AttnError, place: Place | str | None) -> None:
+    """Point at the line that names a file, where the error has no line of its own; at the option, of inline text."""
+    if place is None or not isinstance(error.place, Place):
+        error.place = error.place or place
+    elif error.place.file == "inline":
+        column = f" (column {error.place.column})" if error.place.column else ""
+        error.place, error.what = place, error.what + column
+    elif error.place.line is None and isinstance(place, Place) and place.file != error.place.file:
+        error.place, error.what = place, f"{error.place.file}: {error.what}"
+
+
+def _looked_in(base: Path | None) -> str | None:
+    return f"it was looked for in {base}" if base is not None and str(base) != "." else None

@@ -1,0 +1,262 @@
+"""Whether sizes fit together: every mismatch at once, naming both matrices with their numbers and letters.
+
+The core checks what it computes too, one thing at a time; here the user's own layout, files and places are known.
+Letters: n queries, m keys, d_x, d_y data widths, d_k, d_v key and value widths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from attncli.core.masks import MASKS
+from attncli.errors import AttnError, Place, ShapeError, UsageError
+from attncli.lazy import np
+from attncli.problem.labels import label_errors, past_count
+from attncli.problem.matrix import Matrix
+from attncli.problem.problem import Problem
+
+Shape: TypeAlias = tuple[int, ...]
+
+# Rows and columns of each matrix, in the rows layout and in-out.
+_LETTERS = {
+    "X": ("n", "d_x"), "Y": ("m", "d_y"), "Q": ("n", "d_k"), "K": ("m", "d_k"), "V": ("m", "d_v"),
+    "W_Q": ("d_x", "d_k"), "W_K": ("d_x", "d_k"), "W_V": ("d_x", "d_v"), "W_O": ("d_v", "d_o"),
+}  # fmt: skip
+
+
+def size_errors(problem: Problem, unknown: frozenset[str] = frozenset()) -> list[AttnError]:
+    """All sizes that disagree. unknown: matrices that were given but could not be read, about which nothing is said."""
+    return list(_Sizes(problem, unknown).errors())
+
+
+class _Sizes:
+    def __init__(self, problem: Problem, unknown: frozenset[str]) -> None:
+        self.problem = problem
+        self.unknown = unknown
+        self.shapes = {
+            name: self.as_rows(name, matrix.array.shape)
+            for name, matrix in problem.inputs.items()
+            if isinstance(matrix, Matrix)
+        }
+
+    def errors(self) -> Iterator[AttnError]:
+        """Data against weights, weights against biases, keys against values, and what must fit the scores."""
+        yield from self.single_numbers()
+        for letter in "QKV":
+            yield from self.projection(letter)
+        yield from self.output()
+        yield from self.values()
+        yield from self.score()
+        n, m = self.count("Q"), self.count("K")
+        if n is not None and m is not None:
+            yield from self.tables(n, m)
+        if self.problem.heads and self.problem.kv_heads and self.problem.heads % self.problem.kv_heads:
+            yield UsageError(
+                f"{self.problem.heads} heads cannot share {self.problem.kv_heads} key heads equally",
+                place=self.problem.places.get("kv_heads"),
+                hint="kv_heads divides heads",
+            )
+        yield from label_errors(self.problem, n, m)
+
+    # --- what is known of a matrix ------------------------------------------------------------------------------
+
+    def as_rows(self, name: str, shape: Shape) -> Shape:
+        """The shape in the rows layout, in x out."""
+        if len(shape) < 2 or name.startswith("b_"):
+            return (1, *shape) if len(shape) == 1 and name[:2] not in ("b_", "W_") else shape
+        turned = self.turned(name)
+        return (*shape[:-2], shape[-1], shape[-2]) if turned else shape
+
+    def turned(self, name: str) -> bool:
+        """Whether the user's rows are our columns."""
+        if name.startswith("W_"):
+            return self.problem.weight_layout == "out-in"
+        return self.problem.layout == "columns"
+
+    def text(self, name: str) -> str:
+        """`3 x 4 (n x d_x)`: the shape as it was given."""
+        matrix = self.problem.inputs[name]
+        assert isinstance(matrix, Matrix)
+        letters: tuple[str, ...] = _LETTERS.get(name, ())
+        if matrix.array.ndim != len(letters):
+            letters = ()
+        elif name in ("W_K", "W_V") and "Y" in self.problem.inputs:
+            letters = ("d_y", letters[1])
+        if self.turned(name):
+            letters = letters[::-1]
+        return _times(matrix.array.shape) + (f" ({' x '.join(letters)})" if letters else "")
+
+    def place(self, name: str) -> Place | str | None:
+        """Where the matrix begins, or where it was asked for."""
+        return self.problem.place_of(name)
+
+    def data(self, letter: str) -> str | None:
+        """The name of what Q, K or V is made of: itself, X or Y; None where there is nothing."""
+        inputs = {*self.problem.inputs, *self.unknown}
+        if letter in inputs:
+            return letter
+        candidates = ("X",) if letter == "Q" else ("Y", "X")
+        return next((name for name in candidates if name in inputs), None)
+
+    def width(self, letter: str) -> int | None:
+        """The features of Q, K or V after projection, where they are known."""
+        if f"W_{letter}" in self.unknown:
+            return None
+        weight = self.shapes.get(f"W_{letter}")
+        if f"W_{letter}" in self.problem.inputs:
+            return weight[-1] if weight is not None and len(weight) == 2 else None
+        shape = self.shapes.get(self.data(letter) or "")
+        return shape[-1] if shape else None
+
+    def count(self, letter: str) -> int | None:
+        """n for Q and m for K, past keys included, where they are known."""
+        if self.problem.begins:
+            shape = self.shapes.get(self.problem.begins)
+            return (shape[-2] if letter == "Q" else shape[-1]) if shape and len(shape) > 1 else None
+        if any(step in self.unknown for step in ("scores", "kernel", "scaled", "masked", "weights")):
+            return None
+        shape = self.shapes.get(self.data(letter) or "")
+        if not shape or len(shape) < 2 or {"past_k", "past_v"} & self.unknown:
+            return None
+        return shape[-2] + (past_count(self.problem) if letter != "Q" else 0)
+
+    # --- the checks ---------------------------------------------------------------------------------------------
+
+    def single_numbers(self) -> Iterator[AttnError]:
+        """A number is no matrix, a weight has two axes, a bias one."""
+        for name, matrix in self.problem.inputs.items():
+            if not isinstance(matrix, Matrix):
+                continue
+            shape = matrix.array.shape
+            if not shape:
+                yield ShapeError(f"{name} is a single number, not a matrix", place=self.place(name), hint="as in [[3]]")
+            elif name.startswith("W_") and len(shape) != 2:
+                hint = f"write it as {shape[0]} x 1 or 1 x {shape[0]}" if len(shape) == 1 else "weights have two axes"
+                yield ShapeError(f"{name} is a {_axes(shape)}, not a matrix", place=self.place(name), hint=hint)
+            elif name.startswith("b_") and not (len(shape) == 1 or (len(shape) == 2 and 1 in shape)):
+                yield ShapeError(
+                    f"{name} is {_times(shape)}, but the bias of a projection is a vector",
+                    place=self.place(name),
+                    hint="a bias that is added to the scores is `bias`",
+                )
+
+    def projection(self, letter: str) -> Iterator[AttnError]:
+        """W_Q takes the features of X, and b_Q has one number for each of its outputs."""
+        name, data = f"W_{letter}", self.data(letter)
+        weight = self.shapes.get(name)
+        shape = self.shapes.get(data or "")
+        fits = weight is None or len(weight) != 2 or not shape or weight[0] == shape[-1]
+        if weight is not None and shape and data is not None and not fits:
+            yield ShapeError(
+                f"{name} is {self.text(name)}, but {data} has {shape[-1]} features ({self.text(data)})",
+                place=self.place(name),
+                hint=self.mend(name, weight, data, shape),
+            )
+        yield from self.projection_bias(letter, self.width(letter))
+
+    def mend(self, name: str, weight: Shape, data: str, shape: Shape) -> str:
+        """What would make weight and data fit, if something simple does."""
+        other = "in-out" if self.problem.weight_layout == "out-in" else "out-in"
+        if weight[1] == shape[-1]:
+            return f"{name} transposed would fit: --weight-layout {other}"
+        # In columns the data's rows are the features, and the weights come from the left.
+        if self.problem.layout == "rows" and len(shape) > 1 and weight[1] == shape[-2]:
+            return f"in columns they would fit: --layout columns, where {data} is features x tokens"
+        if self.problem.layout == "columns" and len(shape) > 1 and weight[1] == shape[-2]:
+            return f"in rows they would fit: --layout rows, where {data} is tokens x features"
+        needs = f"{shape[-1]} x ..." if self.problem.weight_layout == "in-out" else f"... x {shape[-1]}"
+        return f"{name} must be {needs}, stored {self.problem.weight_layout}"
+
+    def projection_bias(self, letter: str, width: int | None) -> Iterator[AttnError]:
+        """A bias has as many numbers as there are features after projection."""
+        shape = self.shapes.get(f"b_{letter}")
+        if shape is None or width is None or len(shape) not in (1, 2):
+            return
+        if int(np.prod(shape)) != width:
+            what = {"O": "the output"}.get(letter, letter)
+            yield ShapeError(
+                f"b_{letter} has {int(np.prod(shape))} numbers, but {what} has {width} features",
+                place=self.place(f"b_{letter}"),
+            )
+
+    def output(self) -> Iterator[AttnError]:
+        """W_O takes the joined heads."""
+        width, weight = self.width("V"), self.shapes.get("W_O")
+        value = self.shapes.get(self.data("V") or "")
+        if width is None or value is None or len(value) >= 4 or "W_O" in self.unknown:
+            return
+        if self.problem.heads and self.problem.kv_heads:
+            width = width // self.problem.kv_heads * self.problem.heads
+        if weight is not None and len(weight) == 2 and weight[0] != width:
+            other = "in-out" if self.problem.weight_layout == "out-in" else "out-in"
+            yield ShapeError(
+                f"W_O is {self.text('W_O')}, but there are {width} features before it (the heads joined)",
+                place=self.place("W_O"),
+                hint=f"W_O transposed would fit: --weight-layout {other}" if weight[1] == width else None,
+            )
+        yield from self.projection_bias("O", weight[1] if weight is not None and len(weight) == 2 else width)
+
+    def values(self) -> Iterator[AttnError]:
+        """Each key has one value."""
+        value, m = self.shapes.get(self.data("V") or ""), self.count("K")
+        if value is None or len(value) < 2 or m is None or self.data("V") == self.data("K"):
+            return
+        past = past_count(self.problem)
+        if value[-2] + past != m:
+            keys = self.problem.begins or self.data("K") or "K"
+            now = m - past
+            yield ShapeError(
+                f"{self.data('V')} has {value[-2]} tokens ({self.text(self.data('V') or 'V')}), "
+                f"but there are {now} keys ({keys}: {self.text(keys)})",
+                place=self.place(self.data("V") or "V"),
+                hint="each key has one value",
+            )
+
+    def score(self) -> Iterator[AttnError]:
+        """Whether the score takes queries and keys of these widths: it is asked with one zero query and key."""
+        d_q, d_k, score = self.width("Q"), self.width("K"), self.problem.score
+        if d_q is None or d_k is None or score is None or not isinstance(score.score, str) or self.problem.begins:
+            return
+        shapes = [self.shapes.get(self.data(letter) or "", ()) for letter in "QK"]
+        if "score" in self.unknown or any(len(shape) >= 4 for shape in shapes):
+            return
+        heads = self.problem.heads or 1
+        key_heads = self.problem.kv_heads or heads
+        if d_q % heads or d_k % key_heads:
+            return  # the core says so
+        try:
+            spec = self.problem.score_spec()
+            if spec is not None:
+                spec.function(np.zeros((1, d_q // heads)), np.zeros((1, d_k // key_heads)), **spec.parameters)
+        except AttnError as error:
+            yield self.problem.placed(error)
+
+    def tables(self, n: int, m: int) -> Iterator[AttnError]:
+        """Masks and biases are as large as the scores, or one row of keys."""
+        tables = {"bias": self.problem.inputs.get("bias")}
+        for choice in self.problem.masks:
+            if isinstance(choice.mask, str) and MASKS.find(choice.mask).facts.get("takes") == "array":
+                tables[choice.mask] = choice.argument if isinstance(choice.argument, Matrix) else None
+        columns = self.problem.layout == "columns"
+        for name, matrix in tables.items():
+            if not isinstance(matrix, Matrix) or matrix.array.ndim == 0:
+                continue
+            shape = self.as_rows(name, matrix.array.shape)
+            if shape[-1] == m and shape[-2] in (1, n):
+                continue
+            sizes, letters = (f"{m} x {n}", "keys x queries") if columns else (f"{n} x {m}", "queries x keys")
+            row = f"one column of {m} keys" if columns else f"one row of {m} keys"
+            yield ShapeError(
+                f"{name} is {_times(matrix.array.shape)}, but the scores are {sizes} ({letters})",
+                place=matrix.place or self.problem.places.get("mask" if name != "bias" else name),
+                hint=f"it must be {sizes}, or {row} for all queries; nothing is cut, padded or stretched",
+            )
+
+
+def _times(shape: Shape) -> str:
+    return " x ".join(str(size) for size in shape)
+
+
+def _axes(shape: Shape) -> str:
+    return f"vector of {shape[0]}" if len(shape) == 1 else f"{_times(shape)} array"
