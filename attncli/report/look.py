@@ -113,11 +113,12 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
 
 def fold(text: str, width: int) -> list[str]:
     """The text over lines of at most that many terminal columns (at least 2, which a wide character needs)."""
+    width = max(width, 2)
     if text.isascii():
         return [text[start : start + width] for start in range(0, len(text), width)] or [""]
     from rich.cells import chop_cells
 
-    return chop_cells(text, max(width, 2)) or [text]
+    return chop_cells(text, width) or [text]
 
 
 def wrapped(text: str, look: Look, *, indent: str = "") -> list[str]:

@@ -191,3 +191,8 @@ def test_no_keys_and_no_queries() -> None:
     for shape in ((2, 0), (0, 3)):
         trace = Trace({"weights": np.zeros(shape)})
         assert lines_of(trace, Look(width=80))[-1] == "(nothing to show)"
+
+
+def test_labels_without_any_text() -> None:
+    trace = made(query_labels=["", "\u200b"], key_labels=["", "", ""])
+    assert body_rows(lines_of(trace, Look(width=20)), 2) == [["0.4011", "0.1978", "0.4011"], ["0.1978", "0.4011", "0.4011"]]
