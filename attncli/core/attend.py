@@ -14,13 +14,13 @@ from attncli.core import notes
 from attncli.core.backward import backward
 from attncli.core.maskargs import decide_array_axes
 from attncli.core.masks import Extent, Masks, MaskSpec
-from attncli.core.normalizers import exp_shifted, find_normalizer, row_maximum
+from attncli.core.normalizers import exp_shifted, find_normalizer, row_maximum, weigh
 from attncli.core.output import weighted_sum
 from attncli.core.projections import common_dtype, join_heads, project
 from attncli.core.qkv import as_matrix, query_key_value
 from attncli.core.scores import ScoreSpec, score_spec
 from attncli.core.trace import Trace, wanted
-from attncli.errors import InputError, UsageError
+from attncli.errors import InputError, ShapeError, UsageError
 from attncli.lazy import Array, np
 
 EMPTY_ROWS = ("zero", "nan", "uniform", "error")
@@ -67,6 +67,7 @@ class Attention:
 
     logits (..., n, m): the scores as far as they have come. reach: where a kernel (or a given -inf) lets a key be.
     counted: where a key has a say in the normalizer: the visible ones, and with a finite mask value the hidden too.
+    reaching: where a value reaches the output: the counted ones, and all where an empty row says so.
     """
 
     def __init__(self, inputs: Mapping[str, Array], rules: Rules) -> None:
@@ -89,61 +90,66 @@ class Attention:
     def trace(self, steps: Iterable[str] | None) -> Trace:
         """Run the pipeline and keep what is wanted."""
         keep = wanted(steps)
-        self.parts = query_key_value(self.inputs, self.begin, self.rules.heads, self.rules.kv_heads)
-        self.steps = self.parts.steps
-        if self.begin == "weights":
-            self.given_weights()
-        else:
-            self.raw_scores()
-            self.scaled()
-            self.capped()
-            self.biased()
-            self.masked()
-            self.weights()
-        self.output()
-        if self.rules.both_ways:
-            self.both_ways()
+        with np.errstate(all="ignore"):  # NaN and infinity are told in notes, with their place
+            self.parts = query_key_value(self.inputs, self.begin, self.rules.heads, self.rules.kv_heads)
+            self.steps = self.parts.steps
+            if self.begin == "weights":
+                self.given_weights()
+            else:
+                self.raw_scores()
+                self.scaled()
+                self.capped()
+                self.biased()
+                self.masked()
+                self.weights()
+            self.output()
+            if self.rules.both_ways:
+                self.both_ways()
         return self._as_trace(keep)
 
     def raw_scores(self) -> None:
         """f(q, k); of a kernel both the kernel and its logarithm. Or the step that is given in their place."""
         if self.begin is None:
             assert self.score is not None
-            parameters = {
-                name: value.astype(self.dtype, copy=False) if isinstance(value, np.ndarray) else value
-                for name, value in self.parameters.items()
-            }
-            with np.errstate(over="ignore", invalid="ignore"):
-                values: Array = self.score.function(self.parts.q, self.parts.k, **parameters)
-            name, kernel = "scores", self.score.kernel
+            values, name, kernel = self._scored(self.score), "scores", self.score.kernel
         else:
             values = as_matrix(self.begin, self.inputs[self.begin])
             name, kernel = self.begin, "value" if self.begin == "kernel" else None
-        self.reach: Array | None = None
         if kernel is not None:
             values = self._kernel(values, kernel)
             name = "scores"
-        elif self.begin is not None:
+        self.reach: Array | None = None
+        if kernel is not None or self.begin is not None:
             self.reach = ~np.isneginf(values)  # where scores are handed over, -inf is how a hidden key is written
         self.logits = self.steps[name] = values
         self._measure()
 
+    def _scored(self, score: ScoreSpec) -> Array:
+        q, k = self.parts.q, self.parts.k
+        assert q is not None
+        assert k is not None
+        parameters = {
+            name: value.astype(self.dtype, copy=False) if isinstance(value, np.ndarray) else value
+            for name, value in self.parameters.items()
+        }
+        values = np.asarray(score.function(q, k, **parameters)).astype(self.dtype, copy=False)
+        shape = (*np.broadcast_shapes(q.shape[:-2], k.shape[:-2]), q.shape[-2], k.shape[-2])
+        if values.shape != shape:
+            raise ShapeError(f"the score {score.name!r} gave {values.shape}, not (..., n, m) = {shape}")
+        return values
+
     def _kernel(self, values: Array, kind: str) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
-            kernel, logarithm = (values, np.log(values)) if kind == "value" else (np.exp(values), values)
+        kernel, logarithm = (values, np.log(values)) if kind == "value" else (np.exp(values), values)
         if np.any(kernel < 0):
             raise InputError("a kernel is never negative", hint="scores: takes any number")
         self.steps["kernel"] = kernel
-        if kind == "value":
-            self.reach = ~np.isneginf(logarithm)
         return logarithm
 
     def _measure(self) -> None:
         """The sizes of the scores, by which masks and biases are read."""
-        shape, heads = self.logits.shape, self.parts.heads
-        batch = shape[:-2] if heads is None else shape[:-3]
-        if heads is None and self.parts.v is not None:
-            batch = np.broadcast_shapes(batch, self.parts.v.shape[:-2])
+        shape, heads, v = self.logits.shape, self.parts.heads, self.parts.v
+        tail = 2 if heads is None else 3
+        batch = shape[:-tail] if v is None else np.broadcast_shapes(shape[:-tail], v.shape[:-tail])
         self.extent = Extent(tuple(batch), heads, shape[-2], shape[-1], self.parts.past)
 
     def scaled(self) -> None:
@@ -155,8 +161,7 @@ class Attention:
         if not by_width and rules.scale is None and rules.temperature is None:
             return
         self.scale = rules.scale if rules.scale is not None else self._default_scale(by_width)
-        with np.errstate(over="ignore", invalid="ignore"):
-            self.logits = self.steps["scaled"] = self.logits * self.dtype.type(self.scale)
+        self.logits = self.steps["scaled"] = self._within_reach(self.logits * self.dtype.type(self.scale))
 
     def _default_scale(self, by_width: bool) -> float:
         scale = 1.0
@@ -172,8 +177,11 @@ class Attention:
         if self.rules.softcap is None or self.begin == "masked":
             return
         cap = self.dtype.type(self.rules.softcap)
-        capped = cap * np.tanh(self.logits / cap)
-        self.logits = self.steps["capped"] = capped if self.reach is None else np.where(self.reach, capped, -np.inf)
+        self.logits = self.steps["capped"] = self._within_reach(cap * np.tanh(self.logits / cap))
+
+    def _within_reach(self, values: Array) -> Array:
+        """The values, but -inf where a key is out of reach: no scale and no cap brings it back."""
+        return values if self.reach is None else np.where(self.reach, values, self.dtype.type(-np.inf))
 
     def biased(self) -> None:
         """+ bias; -inf there hides a key."""
@@ -185,8 +193,7 @@ class Attention:
         self.notes += [note] if note else []
         if bias.size and np.all((bias == 0) | (bias == 1)):
             self.notes.append("bias: nothing but 0 and 1, added to the scores; a mask is keep:FILE or block:FILE")
-        with np.errstate(invalid="ignore"):
-            self.logits = self.steps["biased"] = self.logits + table
+        self.logits = self.steps["biased"] = self.logits + table
         self.unbarred = ~np.isneginf(table)
 
     def masked(self) -> None:
@@ -205,24 +212,23 @@ class Attention:
                 sees = np.any(visible, axis=-1, keepdims=True)
                 counted = visible | (sees & ~shown)
                 value = np.where(sees, value, -np.inf)
-            self.logits = self.steps["masked"] = np.where(shown, self.logits, value).astype(self.dtype, copy=False)
+            self.logits = np.where(shown, self.logits, value).astype(self.dtype, copy=False)
         if not counted.all():
             self.logits = np.where(counted, self.logits, self.dtype.type(-np.inf))
+        if self.masks and self.rules.masks:
+            self.steps["masked"] = self.logits
         self.visible, self.counted = visible, counted
         self.empty = ~np.any(visible, axis=-1, keepdims=True) | (self.extent.m == 0)
 
     def weights(self) -> None:
         """The normalizer over the keys; then the rule for queries that see no key."""
-        values = self.logits
-        counted = np.broadcast_to(self.counted, np.broadcast_shapes(self.counted.shape, values.shape))
-        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-            if self.normalizer.facts.get("of_kernel"):
-                if "kernel" in self.steps:
-                    transformed = {"scaled", "capped", "biased"} & set(self.steps)
-                    values = np.exp(values) if transformed else self.steps["kernel"]
-                total = np.where(counted, values, 0).sum(axis=-1, keepdims=True)
-                self.empty = self.empty | (total == 0)
-            weights = self.normalizer.function(values, counted).astype(self.dtype, copy=False)
+        counted = self.visible if self.normalizer.facts.get("visible_only") else self.counted
+        self.counted = np.broadcast_to(counted, self.logits.shape)
+        if self.normalizer.facts.get("of_kernel") and "kernel" not in self.steps:
+            total = np.where(self.counted, self.logits, 0).sum(axis=-1, keepdims=True)
+            self.empty = self.empty | (total == 0)
+        self.reaching = self.counted
+        weights = weigh(self.normalizer, self.logits, self.counted, kernel="kernel" in self.steps)
         if self.empty.any() and weights.shape[-2]:
             weights = self._empty_rows(weights)
         self.steps["weights"] = weights
@@ -236,14 +242,14 @@ class Attention:
         self.notes.append(note)
         value = {"zero": 0.0, "nan": np.nan, "uniform": 1 / m if m else 0.0}[rule]
         if rule != "zero":
-            self.counted = self.counted | self.empty
+            self.reaching = self.counted | self.empty
         return np.where(self.empty, self.dtype.type(value), weights)
 
     def given_weights(self) -> None:
         """A problem that begins at the weights: they are what they are."""
         self.logits = self.steps["weights"] = as_matrix("weights", self.inputs["weights"])
         self._measure()
-        self.visible = self.counted = np.ones((1, 1), dtype=bool)
+        self.visible = self.reaching = np.ones((1, 1), dtype=bool)
         self.empty = np.zeros((1, 1), dtype=bool)
         self.masks = None
 
@@ -251,7 +257,8 @@ class Attention:
         """The weighted sum of the values, heads joined and through W_O."""
         if self.parts.v is None:
             return
-        heads = weighted_sum(self.steps["weights"], self.parts.v, self.counted)
+        heads = weighted_sum(self.steps["weights"], self.parts.v, self.reaching)
+        self.notes += notes.spoiled_values(self.parts.v, self.reaching, self.extent)
         if self.rules.empty_rows == "nan" and self.empty.any():
             heads = np.where(self.empty, self.dtype.type(np.nan), heads)
         if self.parts.heads is not None:
@@ -264,8 +271,9 @@ class Attention:
         """The same scores, normalized for each key over the queries, and what X gives each key by those weights."""
         if "X" not in self.steps or "Y" not in self.steps or self.begin is not None:
             raise UsageError("both ways needs X and Y", hint="cross X Y --both-ways")
+        kernel, weight = "kernel" in self.steps, self.inputs.get("W_V")
         self.steps |= backward(
-            self.logits, self.counted, self.normalizer, self.steps["X"], self.inputs.get("W_V"), self.parts.heads
+            self.logits, self.counted, self.normalizer, kernel, self.steps["X"], weight, self.parts.heads
         )
 
     def _as_trace(self, keep: tuple[str, ...] | None) -> Trace:
@@ -291,16 +299,17 @@ class Attention:
     def _exp(self) -> Array:
         with np.errstate(over="ignore", under="ignore"):
             exponentials: Array = np.exp(self.logits)
-        if np.isposinf(exponentials).any():
-            self.notes.append("exp: e^s overflows to inf; the weights, of shifted scores, do not")
+        note = "exp: e^s overflows to inf; the weights, of shifted scores, do not"
+        if np.isposinf(exponentials).any() and note not in self.notes:
+            self.notes.append(note)
         return exponentials
 
     def _sum(self) -> Array:
-        total: Array = self._exp().sum(axis=-1, keepdims=True)
+        with np.errstate(over="ignore"):
+            total: Array = self._exp().sum(axis=-1, keepdims=True)
         return total
 
     def _lse(self) -> Array:
-        counted = np.broadcast_to(self.counted & ~self.empty, self.logits.shape)
-        with np.errstate(divide="ignore"):
-            logarithm: Array = np.log(exp_shifted(self.logits, counted).sum(axis=-1, keepdims=True))
-        return row_maximum(self.logits, counted) + logarithm
+        with np.errstate(all="ignore"):
+            logarithm: Array = np.log(exp_shifted(self.logits, self.counted).sum(axis=-1, keepdims=True))
+            return row_maximum(self.logits, self.counted) + logarithm

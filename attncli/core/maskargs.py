@@ -22,7 +22,8 @@ def whole_numbers(name: str, argument: Any, *, negative: bool = False) -> list[i
             number = float(part)
         except (TypeError, ValueError):
             number = np.nan
-        if (isinstance(part, str) and "_" in part) or not np.isfinite(number) or number != int(number):
+        odd = isinstance(part, str) and ("_" in part or not part.isascii())
+        if odd or not np.isfinite(number) or number != int(number):
             raise UsageError(f"{name}: {part!r} is not a whole number", hint=f"as in {name}:3,2")
         if number < 0 and not negative:
             raise UsageError(f"{name}: {part} is negative", hint="counting starts at 0")
@@ -62,7 +63,7 @@ def decide_array_axes(
         return table, None
     if heads is None:
         return _fit_leading(name, table, batch, f"{n} x {m}"), None
-    if table.ndim == 3 and not any(size != 1 for size in batch):
+    if table.ndim == 3 and (table.shape[0] == 1 or all(size == 1 for size in batch)):
         return _fit_leading(name, table, (heads,), f"{n} x {m}"), None
     if table.ndim == 3:
         return _sequences_or_heads(name, table, batch, heads)

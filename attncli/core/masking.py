@@ -78,8 +78,12 @@ class MaskSpec:
     def text(self) -> str:
         """The mask as it is written in an option, an array left out: `window:2,0`, `causal:bottom-right`, `keep`."""
         parts = [self.name]
-        if self.argument is not None and not isinstance(self.argument, np.ndarray):
-            parts.append(self.argument if isinstance(self.argument, str) else ",".join(map(str, self.argument)))
+        argument = self.argument
+        if isinstance(argument, np.ndarray):
+            argument = argument.tolist() if argument.ndim == 1 and "parse" in self.facts else None
+        if argument is not None:
+            halves = argument if argument and isinstance(argument[0], list) else [argument]
+            parts.append("/".join(",".join(map(str, half)) for half in halves))
         if self.alignment is not None:
             parts.append(self.alignment)
         return ":".join(parts)
@@ -146,7 +150,7 @@ class Masks:
         part = self.at.part(queries, keys)
         visible: Array = np.ones((part.query.size, part.key.size), dtype=bool)
         for predicate in self._predicates:
-            visible = visible & predicate(part)
+            visible = visible & np.asarray(predicate(part), dtype=bool)
         return visible
 
     def _note_alignment(self, aligned: list[MaskSpec], extent: Extent) -> None:

@@ -68,7 +68,7 @@ def lengths(extent: Extent, numbers: Array) -> Predicate:
     _within_keys("lengths", numbers, extent)
     if numbers.size == 1:
         return lambda at: at.key < numbers.reshape(())
-    if extent.sequences == 1 and extent.batch in ((), (1,)):
+    if extent.sequences == 1:
         if numbers.size == extent.n:
             return _by_query(extent, numbers)
         raise ShapeError(

@@ -1,12 +1,14 @@
 """Normalizers: what turns a row of scores into a row of weights. A hidden cell has weight 0 in each.
 
 Letters: logits (..., n, m), visible broadcasts to it; the weights are (..., n, m).
+`visible_only`: what is hidden by a finite mask value has weight 0 here too. `of_kernel`: it takes kernel values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from attncli.errors import ShapeError
 from attncli.lazy import Array, np
 from attncli.registry import Entry, Registry
 
@@ -19,6 +21,20 @@ def find_normalizer(name: str | Callable[..., Array]) -> Entry:
     if callable(name):
         return Entry(getattr(name, "__name__", "callable"), name, facts={"sums_to_one": False})
     return NORMALIZERS.find(name)
+
+
+def weigh(entry: Entry, logits: Array, counted: Array, *, kernel: bool) -> Array:
+    """The weights that a normalizer gives, (..., n, m). kernel: the logits are logarithms of kernel values.
+
+    Raises ShapeError for a callable that gives something of another shape.
+    """
+    with np.errstate(all="ignore"):
+        # The sum takes kernel values: those of the log domain in units of the row's largest, which cancels.
+        values = exp_shifted(logits, counted) if kernel and entry.facts.get("of_kernel") else logits
+        weights = np.asarray(entry.function(values, counted)).astype(logits.dtype, copy=False)
+    if weights.shape != logits.shape:
+        raise ShapeError(f"the normalizer {entry.name!r} gave {weights.shape}, not (..., n, m) = {logits.shape}")
+    return weights
 
 
 @normalizer("softmax", formula="e^s / sum e^s", source="Bridle 1990", sums_to_one=True)
@@ -34,6 +50,7 @@ def softmax(logits: Array, visible: Array) -> Array:
     source="Nadaraya 1964",
     sums_to_one=True,
     of_kernel=True,
+    visible_only=True,
 )
 def by_sum(logits: Array, visible: Array) -> Array:
     """Each value's share of the sum of what is visible; a sum of 0 is an empty row."""
@@ -85,7 +102,7 @@ def sigmoid(logits: Array, visible: Array) -> Array:
     return np.where(visible, np.where(logits >= 0, 1 / (1 + e), e / (1 + e)), 0)
 
 
-@normalizer("none", formula="s", source="the scores themselves", sums_to_one=False)
+@normalizer("none", formula="s", source="the scores themselves", sums_to_one=False, visible_only=True)
 def none(logits: Array, visible: Array) -> Array:
     """The scores are the weights; the row need not sum to 1."""
     return np.where(visible, logits, 0)

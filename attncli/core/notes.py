@@ -36,6 +36,19 @@ def attended(logits: Array, counted: Array, empty: Array, extent: Extent) -> lis
     return told
 
 
+def spoiled_values(v: Array, counted: Array, extent: Extent) -> list[str]:
+    """The note that places a NaN or infinity among the values that count, if there is any.
+
+    v: (..., m, d_v)   counted: (..., n, m), or what broadcasts to it
+    """
+    spoiled = ~np.isfinite(v).all(axis=-1)
+    if not spoiled.any():
+        return []
+    reaching = spoiled & counted.any(axis=-2)
+    places = [_where("key", index, extent) for index in np.argwhere(reaching)[: _LISTED + 1]]
+    return [f"NaN or infinity among the values that count: {_listed(places, int(reaching.sum()))}"] if places else []
+
+
 def _where(kind: str, index: Array, extent: Extent) -> str:
     """`sequence 1, head 2, query 3` from the indices (*batch, H, n)."""
     *leading, last = (int(i) + 1 for i in index)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attncli.errors import ShapeError
+from attncli.errors import InputError, ShapeError
 from attncli.lazy import Array, np
 
 MATRICES = (
@@ -38,18 +38,30 @@ def project(name: str, x: Array, weight: Array | None, bias: Array | None) -> Ar
     return x + bias.reshape(-1)
 
 
-def with_past(name: str, past: Array, now: Array) -> Array:
+def with_past(name: str, past: Array, now: Array, heads: int | None) -> Array:
     """The keys (or values) of earlier steps in front of those of now.
 
     past: (..., p, G d), or split into heads already: (..., G, p, d).   now: (..., m, G d), or split alike.
+    heads: G where they lie in the features of `now`, else None. Raises ShapeError.
     """
-    if past.ndim == now.ndim + 1:
+    if heads is not None and past.ndim == now.ndim + 1:
+        if past.shape[-3] != heads:
+            raise ShapeError(f"past_{name.lower()} has {past.shape[-3]} heads, but {name} has {heads}")
         past = join_heads(past)
     if past.shape[-1] != now.shape[-1]:
-        raise ShapeError(f"past {name} has {past.shape[-1]} features, but {name} has {now.shape[-1]}")
-    leading = np.broadcast_shapes(past.shape[:-2], now.shape[:-2])
+        raise ShapeError(f"past_{name.lower()} has {past.shape[-1]} features, but {name} has {now.shape[-1]}")
+    leading = common_leading({f"past_{name.lower()}": past, name: now})
     spread = [np.broadcast_to(part, leading + part.shape[-2:]) for part in (past, now)]
     return np.concatenate(spread, axis=-2)
+
+
+def common_leading(arrays: Mapping[str, Array]) -> tuple[int, ...]:
+    """The leading axes of matrices, broadcast together. Raises ShapeError where they do not match."""
+    try:
+        return np.broadcast_shapes(*(array.shape[:-2] for array in arrays.values()))
+    except ValueError:
+        told = ", ".join(f"{name} {' x '.join(map(str, array.shape))}" for name, array in arrays.items())
+        raise ShapeError(f"the leading axes do not match: {told}", hint="sequences must be as many, or 1") from None
 
 
 def split_heads(name: str, x: Array, heads: int) -> Array:
@@ -78,17 +90,19 @@ def repeat_heads(name: str, x: Array, query_heads: int) -> Array:
 
 def common_dtype(inputs: Mapping[str, Array], dtype: str | None) -> np.dtype:
     """What is computed in: integers and bool count as float64, half precision as float32, then as NumPy promotes."""
+    kinds = {_computed(name, array.dtype) for name, array in inputs.items()}
     if dtype is not None:
         return np.dtype(dtype)
-    kinds = {_computed(array.dtype) for array in inputs.values()}
     return np.result_type(*kinds) if kinds else np.dtype(np.float64)
 
 
-def _computed(dtype: np.dtype) -> np.dtype:
+def _computed(name: str, dtype: np.dtype) -> np.dtype:
     if dtype.kind == "c":
-        raise ShapeError(f"complex numbers ({dtype}) have no order, and so no softmax")
+        raise InputError(f"{name} holds complex numbers ({dtype}), which have no order, and so no softmax")
     if dtype.kind in "biu":
         return np.dtype(np.float64)
+    if dtype.kind not in "fV" or dtype.fields:
+        raise InputError(f"{name} holds {dtype}, which is not a number")
     if dtype.itemsize <= 4:  # float32, float16, and bfloat16, whose kind is V
         return np.dtype(np.float32)
     return np.dtype(np.float64)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from attncli.core.projections import project, repeat_heads, split_heads, with_past
+from attncli.core.projections import common_leading, project, repeat_heads, split_heads, with_past
 from attncli.errors import ShapeError, UsageError
-from attncli.lazy import Array, np
+from attncli.lazy import Array
 
 
 @dataclass
@@ -35,13 +35,17 @@ def query_key_value(inputs: Mapping[str, Array], begin: str | None, heads: int |
     Raises UsageError for what is missing or given twice, ShapeError for sizes that disagree.
     """
     steps = _projected(inputs, begin)
-    joined, heads, key_heads = _count_heads(steps, inputs.get(begin or ""), heads, kv_heads)
-    for name, past in (("K", "past_k"), ("V", "past_v")):
-        if past in inputs and name in steps:
-            steps[name] = with_past(name, as_matrix(past, inputs[past]), steps[name])
-    _same_count(steps, inputs.get(begin or ""))
-    if joined and heads is None:
-        _leading_axes_fit(steps)
+    begun = as_matrix(begin, inputs[begin]) if begin else None
+    joined, heads, key_heads = _count_heads(steps, begun, heads, kv_heads)
+    pasts = {}
+    for name, earlier in (("K", "past_k"), ("V", "past_v")):
+        if earlier in inputs and name in steps:
+            past = as_matrix(earlier, inputs[earlier])
+            pasts[earlier] = past.shape[-2]
+            steps[name] = with_past(name, past, steps[name], key_heads if joined and heads else None)
+    if len({*pasts.values()}) > 1:
+        raise ShapeError(f"past_k has {pasts['past_k']} keys, but past_v has {pasts['past_v']} values")
+    _same_count(steps, begun)
 
     def split(name: str) -> Array | None:
         x = steps.get(name)
@@ -53,8 +57,10 @@ def query_key_value(inputs: Mapping[str, Array], begin: str | None, heads: int |
             x = x[None]
         return x if name == "Q" else repeat_heads(name, x, heads)
 
-    past_count = inputs["past_k"].shape[-2] if "past_k" in inputs and "K" in steps else 0
-    return QKV(steps, split("Q"), split("K"), split("V"), heads, past_count, joined)
+    q, k, v = split("Q"), split("K"), split("V")
+    named = {"Q": q, "K": k, "V": v, begin or "": begun}
+    common_leading({name: array for name, array in named.items() if array is not None})
+    return QKV(steps, q, k, v, heads, max(pasts.values(), default=0), joined)
 
 
 def as_matrix(name: str, array: Array) -> Array:
@@ -118,12 +124,3 @@ def _same_count(steps: Mapping[str, Array], begun: Array | None) -> None:
         raise ShapeError(
             f"V has {v.shape[-2]} rows, but there are {m} keys", hint="each key has one value (past ones count)"
         )
-
-
-def _leading_axes_fit(steps: Mapping[str, Array]) -> None:
-    given = {name: steps[name].shape for name in ("Q", "K", "V") if name in steps}
-    try:
-        np.broadcast_shapes(*(shape[:-2] for shape in given.values()))
-    except ValueError:
-        told = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in given.items())
-        raise ShapeError(f"the sequences do not match: {told}", hint="leading axes must be equal, or 1") from None

@@ -7,6 +7,7 @@ A kernel score says in `kernel` what it returns: "value", the kernel itself, or 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ from attncli.registry import Registry
 
 SCORES = Registry("score")
 score = SCORES
+
+_INSIDE = 2**22  # numbers that a score holds at once on its way to (..., n, m)
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,21 @@ def score_spec(name: str | Callable[..., Any], parameters: Mapping[str, Any] | N
             hint=f"--param {missing[0]}=FILE, or score: {{name: {name}, {missing[0]}: ...}}; f(q, k) = {entry.formula}",
         )
     for given, value in parameters.items():
-        if isinstance(value, float | int) and given in ("sigma", "radius") and not (value > 0 and np.isfinite(value)):
-            raise UsageError(f"{given} of the score {name!r} must be a positive number, not {value}")
+        if isinstance(entry.parameters[given], float | int):
+            parameters[given] = _number(name, given, value, positive="kernel" in entry.facts)
     facts = entry.facts
     return ScoreSpec(name, entry.function, parameters, facts.get("kernel"), bool(facts.get("scaled")))
+
+
+def _number(score: str, name: str, value: Any, *, positive: bool) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} of the score {score!r} is a number, not {value!r}") from None
+    if not math.isfinite(number) or (positive and number <= 0):
+        wanted = "positive" if positive else "finite"
+        raise UsageError(f"{name} of the score {score!r} must be a {wanted} number, not {number:g}")
+    return number
 
 
 @score("scaled-dot", formula="q . k / sqrt(d_k)", source="Vaswani et al. 2017, arXiv:1706.03762", scaled=True)
@@ -104,8 +118,7 @@ def additive(
     W_q and W_k left out are the identity, w_v left out is ones: the form of framework layers.
     """
     q_h, k_h, w = hidden_layer(q, k, W_q, W_k, w_v)
-    hidden: Array = np.tanh(q_h[..., :, None, :] + k_h[..., None, :, :])
-    return hidden @ w
+    return _by_queries(lambda q_h, k_h: np.tanh(q_h[..., :, None, :] + k_h[..., None, :, :]) @ w, q_h, k_h, w.size)
 
 
 @score("cosine", formula="q . k / (|q| |k|)", source="Graves, Wayne, Danihelka 2014, arXiv:1410.5401")
@@ -172,15 +185,26 @@ def epanechnikov(q: Array, k: Array, *, radius: float = 1.0) -> Array:
 def distances(q: Array, k: Array) -> Array:
     """Euclidean distances |q - k|, (..., n, m), from the differences themselves: |q|^2 - 2 q.k + |k|^2 would cancel."""
     _same_width(q, k)
+    return _by_queries(_distances, q, k, q.shape[-1])
+
+
+def _distances(q: Array, k: Array) -> Array:
     difference = q[..., :, None, :] - k[..., None, :, :]
     largest = np.max(np.abs(difference), axis=-1, initial=0)
-    if np.any(largest > np.sqrt(np.finfo(difference.dtype).max) / max(1, q.shape[-1])):
-        # The squares would overflow: measure in units of the largest difference.
-        unit = np.where((largest > 0) & np.isfinite(largest), largest, 1)
-        scaled: Array = unit * np.sqrt(np.sum((difference / unit[..., None]) ** 2, axis=-1))
-        return scaled
-    distance: Array = np.sqrt(np.sum(difference * difference, axis=-1))
+    # In units of a power of two, which costs no digit, no square overflows or vanishes.
+    unit = np.ldexp(largest.dtype.type(1), np.frexp(largest)[1] - 1)
+    distance: Array = unit * np.sqrt(np.sum((difference / unit[..., None]) ** 2, axis=-1))
     return distance
+
+
+def _by_queries(function: Callable[[Array, Array], Array], q: Array, k: Array, width: int) -> Array:
+    """function(q, k), of which the inside is (..., n, m, width): so many queries at a time as keep that small."""
+    leading = np.broadcast_shapes(q.shape[:-2], k.shape[:-2])
+    per_query = max(1, math.prod(leading) * k.shape[-2] * width)
+    step = max(1, _INSIDE // per_query)
+    if step >= q.shape[-2]:
+        return function(q, k)
+    return np.concatenate([function(q[..., i : i + step, :], k) for i in range(0, q.shape[-2], step)], axis=-2)
 
 
 def hidden_layer(
