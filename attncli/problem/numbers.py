@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attncli.errors import InputError, Place
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NAMED = re.compile(r"([+-]?)(?:(\.?inf|infinity|∞)|\.?nan)", re.IGNORECASE)
@@ -233,6 +235,8 @@ def _parse(plain: str, text: str, place: Place | str | None) -> tuple[Any, ...]:
 
 
 def _fraction(text: str) -> Fraction:
+    from fractions import Fraction
+
     _, _, exponent = text.lower().partition("e")
     if exponent and (len(exponent) > 4 or abs(int(exponent)) > 400):
         raise OverflowError
@@ -242,7 +246,9 @@ def _fraction(text: str) -> Fraction:
 def _sqrt(x: Fraction | float) -> Fraction | float:
     if x < 0:
         raise ArithmeticError("the square root of a negative number")
-    if isinstance(x, Fraction):
+    if not isinstance(x, float):
+        from fractions import Fraction
+
         above, below = math.isqrt(x.numerator), math.isqrt(x.denominator)
         if above * above == x.numerator and below * below == x.denominator:
             return Fraction(above, below)
@@ -258,7 +264,7 @@ def _divide(x: Fraction | float, y: Fraction | float) -> Fraction | float:
 def _power(x: Fraction | float, y: Fraction | float) -> Fraction | float:
     if x == 0 and y < 0:
         raise ArithmeticError("a division by zero")
-    if isinstance(x, Fraction) and isinstance(y, Fraction) and y.denominator == 1:
+    if not isinstance(x, float) and not isinstance(y, float) and y.denominator == 1:
         size = max(x.numerator.bit_length(), x.denominator.bit_length()) - 1
         if size * abs(y) > _BITS:
             raise OverflowError

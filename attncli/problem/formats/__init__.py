@@ -1,1 +1,177 @@
+"""Matrices from files, standard input and the command line, and back: one file of this folder a format."""
 
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any, BinaryIO
+
+from attncli.errors import InputError, Place, ShapeError, unknown
+from attncli.problem.formats.base import (
+    FORMATS,
+    Part,
+    ReadOptions,
+    Source,
+    format_of,
+    known_suffixes,
+    open_source,
+)
+from attncli.problem.matrix import Matrix
+from attncli.registry import Entry
+
+__all__ = [
+    "FORMATS",
+    "Part",
+    "ReadOptions",
+    "encode",
+    "format_of",
+    "known_suffixes",
+    "read_all",
+    "read_matrix",
+    "writer",
+]
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+
+Stdin = Callable[[], bytes]
+
+
+def read_matrix(
+    spec: str,
+    options: ReadOptions | None = None,
+    *,
+    base: Path | None = None,
+    stdin: Stdin | None = None,
+    blanks: bool = False,
+) -> Matrix:
+    """The matrix that a path, `path::NAME`, `-` or inline text such as "[[1, 0], [0, 1]]" stands for.
+
+    base: the folder from which a path is looked up. stdin: gives the bytes of standard input.
+    blanks: a cell that is empty, ? ~ or _ is one left out (hand calculations): NaN, and None in the spelling.
+    Raises InputError with the place of what cannot be read, MachineError where the machine fails.
+    """
+    options = replace(options or ReadOptions(), blanks=blanks)
+    if spec.lstrip().startswith("["):
+        return _inline(spec, options)
+    source, name = _source(spec, base, stdin)
+    arrays = _format(source, spec, options).function(source, options, name)
+    matrix = _pick(arrays, name, source.file)
+    if matrix.array.ndim == 0:
+        raise ShapeError(
+            "it holds a single number of shape (), not a matrix",
+            place=matrix.place or Place(source.file),
+            hint="save it with two axes: array.reshape(1, 1)",
+        )
+    return matrix
+
+
+def read_all(
+    spec: str,
+    options: ReadOptions | None = None,
+    *,
+    base: Path | None = None,
+    stdin: Stdin | None = None,
+) -> dict[str, Matrix]:
+    """Every array of a file by name, "" where a format has no names; with `::NAME` only that one."""
+    options = options or ReadOptions()
+    if spec.lstrip().startswith("["):
+        return {"": _inline(spec, options)}
+    source, name = _source(spec, base, stdin)
+    arrays: dict[str, Matrix] = _format(source, spec, options).function(source, options, name)
+    return arrays if name is None else {name: _pick(arrays, name, source.file)}
+
+
+def writer(format_name: str, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> Callable[[BinaryIO], None]:
+    """A function that writes the steps into a stream, for `files.write_all`.
+
+    format_name: a format, a suffix or a file name. meta: what a result object tells besides its steps.
+    Raises InputError where the format cannot hold these steps, before anything is written.
+    """
+    entry = format_of(format_name)
+    if not entry.facts.get("several"):
+        if len(steps) != 1:
+            raise InputError(
+                f"{entry.name} holds one array, not {len(steps)}: {', '.join(steps)}",
+                hint="name one of them, or write .npz, .json or .yaml, which hold several",
+            )
+        (name, part), axes = next(iter(steps.items())), entry.facts.get("axes")
+        if axes is not None and part.array.ndim > axes:
+            shape, first = part.array.shape, ",".join("1" for _ in part.array.shape[axes:])
+            raise ShapeError(
+                f"{name} has {part.array.ndim} axes {shape}, {entry.name} holds {axes}",
+                hint=f"ask for one matrix of it, such as {name}[{first}], or write .npz, .npy or .json",
+            )
+    return lambda stream: entry.facts["write"](stream, steps, meta)
+
+
+def encode(format_name: str, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> bytes:
+    """The bytes of what `writer` writes."""
+    stream = io.BytesIO()
+    writer(format_name, steps, meta)(stream)
+    return stream.getvalue()
+
+
+def _inline(text: str, options: ReadOptions) -> Matrix:
+    from attncli.problem.yamltree import compose, matrix_from_node
+
+    return matrix_from_node(compose(text, "inline", json=True), "inline", blanks=options.blanks)
+
+
+def _source(spec: str, base: Path | None, stdin: Stdin | None) -> tuple[Source, str | None]:
+    """Where to read, and the name of the array that is wanted."""
+    path, name = spec, None
+    if "::" in spec and not _exists(spec, base):
+        path, _, name = spec.rpartition("::")
+    if path == "-":
+        return Source("standard input", stream=stdin or _read_stdin), name
+    where = Path(path) if base is None else base / path
+    return open_source(where, str(where)), name
+
+
+def _exists(spec: str, base: Path | None) -> bool:
+    try:
+        return (Path(spec) if base is None else base / spec).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _read_stdin() -> bytes:
+    import sys
+
+    return sys.stdin.buffer.read()
+
+
+def _format(source: Source, spec: str, options: ReadOptions) -> Entry:
+    """By suffix; what comes through a pipe by the option, or by its first bytes."""
+    if source.stream is None or Path(source.file).suffix.lower() in known_suffixes():
+        return format_of(Path(source.file).name, place=Place(source.file))
+    if options.stdin_format is not None:
+        return format_of(options.stdin_format, place="--stdin-format")
+    data = source.read()
+    source.stream = lambda: data
+    for entry in FORMATS:
+        if any(data.startswith(magic) for magic in entry.facts.get("magic", ())):
+            return entry
+    names = "|".join(FORMATS.names())
+    raise InputError("the format is not known", place=Place(source.file), hint=f"tell it with --stdin-format {names}")
+
+
+def _pick(arrays: dict[str, Matrix], name: str | None, file: str) -> Matrix:
+    if name is None:
+        if len(arrays) == 1:
+            return next(iter(arrays.values()))
+        if not arrays:
+            raise InputError("the file holds no array", place=Place(file))
+        first = next(iter(arrays))
+        what = f"the file holds {len(arrays)} arrays: {', '.join(arrays)}"
+        raise InputError(what, place=Place(file), hint=f"name one of them: {file}::{first}")
+    if name in arrays:
+        return arrays[name]
+    if list(arrays) == [""]:
+        raise InputError("the file holds one array, which has no name", place=Place(file), hint=f"leave ::{name} out")
+    raise unknown("array", name, arrays, place=Place(file))

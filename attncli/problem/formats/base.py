@@ -1,0 +1,117 @@
+"""What all matrix formats share: the registry that they enter, what a reader is given, and what a writer writes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from attncli.errors import AttnError, InputError, MachineError, Place, nearest
+from attncli.problem.matrix import Matrix
+from attncli.registry import Entry, Registry
+
+# A format is one file of this folder: `@FORMATS(name, suffixes=(".x",), write=writer)` over its reader.
+# reader(source, options, name) -> dict[str, Matrix], "" naming the only array of a format without names;
+#   `name` is the array that is wanted, or None for all.
+# writer(stream, steps, meta): steps is dict[str, Part], one step only where `several` is not given as True.
+FORMATS = Registry("format")
+
+# What is written of a matrix is its array and its labels.
+Part = Matrix
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How text files are to be read where their look does not tell, and what standard input holds.
+
+    blanks: see `read_matrix`, which sets it.
+    """
+
+    separator: str | None = None
+    decimal: str = "."
+    header: bool | None = None
+    labels: bool | None = None
+    stdin_format: str | None = None
+    blanks: bool = False
+
+
+@dataclass
+class Source:
+    """Where the bytes of a matrix come from; `path` is a regular file, which may be mapped instead of read."""
+
+    file: str
+    path: Path | None = None
+    stream: Callable[[], bytes] | None = None
+
+    def read(self) -> bytes:
+        """All bytes; raises InputError or MachineError."""
+        try:
+            if self.stream is not None:
+                return self.stream()
+            assert self.path is not None
+            return self.path.read_bytes()
+        except OSError as error:
+            raise os_error(error, self.file, "read") from None
+
+
+def open_source(path: Path, file: str) -> Source:
+    """A file that can be read: a regular one, or a pipe. Raises InputError for what is missing or is no file."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise InputError("the file does not exist", place=Place(file), hint=_near(path)) from None
+    except (OSError, ValueError) as error:
+        raise os_error(error, file, "read") from None
+    if stat.S_ISREG(mode):
+        return Source(file, path)
+    if stat.S_ISFIFO(mode):
+        return Source(file, stream=path.read_bytes)
+    what = "a folder" if stat.S_ISDIR(mode) else "a device or a socket"
+    hint = "name a file in it" if stat.S_ISDIR(mode) else "- reads standard input"
+    raise InputError(f"this is {what}, not a file", place=Place(file), hint=hint)
+
+
+def os_error(error: OSError | ValueError, file: str, doing: str) -> AttnError:
+    """What the system says, as ours: the machine's own failures apart from wrong names and rights."""
+    import errno
+
+    code = getattr(error, "errno", None)
+    if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return MachineError("the disk is full: nothing was written", place=Place(file))
+    if code in (errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
+        return MachineError(f"could not {doing} it: {os.strerror(code)}", place=Place(file))
+    if code in (errno.EACCES, errno.EPERM, errno.EROFS):
+        hint = "look at the rights of the file and its folder (ls -l)"
+        return InputError(f"not allowed to {doing} it", place=Place(file), hint=hint)
+    reason = os.strerror(code) if code else str(error)
+    return InputError(f"could not {doing} it: {reason}", place=Place(file))
+
+
+def format_of(name: str, *, place: Place | str | None = None) -> Entry:
+    """The format of a file name, suffix or format name: "out.npz", ".npz" and "npz" alike. Raises InputError."""
+    suffix = (os.path.splitext(name)[1] or (name if name.startswith(".") else "")).lower()
+    for entry in FORMATS:
+        if suffix in entry.facts["suffixes"] or (not suffix and name.lower() == entry.name):
+            return entry
+    known = ", ".join(known_suffixes())
+    what = f"the suffix {suffix!r} names no format" if suffix else "the format is not told by a suffix"
+    raise InputError(what, place=place, hint=f"known: {known}")
+
+
+def known_suffixes() -> list[str]:
+    """The suffixes of all formats."""
+    return [suffix for entry in FORMATS for suffix in entry.facts["suffixes"]]
+
+
+def _near(path: Path) -> str | None:
+    """The name in the same folder that was probably meant."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"the folder {folder} does not exist"
+    try:
+        close = nearest(path.name, sorted(entry.name for entry in os.scandir(folder)))
+    except OSError:
+        return None
+    return f"did you mean {folder / close}?" if close else None
