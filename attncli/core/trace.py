@@ -161,7 +161,8 @@ class Trace:
     def leading_names(self, name: str) -> list[str]:
         """What the leading axes of a step count, outermost first: "sequence" and, last, "head" where there are any."""
         leading = self.rows(name).ndim - 2
-        has_heads = self.heads is not None and (STEPS[name].columns == "key" or name in ("heads", "sum", "lse"))
+        by_head = STEPS[name].columns in ("key", "query") or name in ("heads", "sum", "lse")
+        has_heads = self.heads is not None and by_head
         return ["sequence"] * (leading - has_heads) + ["head"] * has_heads
 
     def keep(self, names: tuple[str, ...]) -> Trace:
