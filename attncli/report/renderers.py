@@ -9,6 +9,7 @@ from attncli.registry import Registry
 from attncli.report.look import Look
 from attncli.report.sheet import Sheet, sheets
 
+# Facts of a format: `shows`, see `default_steps`; `data`, it is UTF-8 whatever the terminal's encoding.
 RESULTS = ("weights", "output", "weights_back", "output_back")
 RENDERERS = Registry("format")
 renderer = RENDERERS
@@ -53,6 +54,30 @@ def plain(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     return _between_blank_lines(sheets(trace, steps, look, elide=False), lambda sheet: markup.plain(sheet, look))
 
 
+@renderer("csv", shows="last", data=True)
+def csv(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
+    """One step at full precision, comma-separated, with labels if the inputs had any."""
+    return _as_data(trace, steps, "csv")
+
+
+@renderer("tsv", shows="last", data=True)
+def tsv(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
+    """As csv, with tabs."""
+    return _as_data(trace, steps, "tsv")
+
+
+@renderer("json", shows="all", data=True)
+def json(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
+    """One object with the rules, the labels and every step at full precision."""
+    return _as_data(trace, steps, "json")
+
+
+@renderer("yaml", shows="all", data=True)
+def yaml(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
+    """The same object as YAML."""
+    return _as_data(trace, steps, "yaml")
+
+
 @renderer("markdown")
 def markdown(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     """Pipe tables."""
@@ -67,6 +92,12 @@ def latex(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     from attncli.report import markup
 
     return _between_blank_lines(sheets(trace, steps, look), lambda sheet: markup.latex(sheet, look))
+
+
+def _as_data(trace: Trace, steps: Sequence[str], format: str) -> Iterator[str]:
+    from attncli.report.data import text
+
+    yield text(trace, steps, format)
 
 
 def _between_blank_lines(drawn: Iterator[Sheet], draw: Callable[[Sheet], Iterator[str]]) -> Iterator[str]:

@@ -155,9 +155,9 @@ def _lines(renderable: object, width: int, look: Look) -> list[str]:
 
     console = Console(
         file=io.StringIO(), width=width, height=100, color_system="standard" if look.color else None,
-        force_terminal=look.color, force_jupyter=False, force_interactive=False, no_color=False, legacy_windows=False,
+        force_terminal=look.color, force_jupyter=False, force_interactive=False, legacy_windows=False,
         markup=False, emoji=False, highlight=False, _environ={},
     )  # fmt: skip
-    console.print(renderable, crop=False, soft_wrap=False)
+    console.print(renderable)
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text.removesuffix("\n").split("\n")

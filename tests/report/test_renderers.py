@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,14 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from report_traces import BASE, OUTPUT, labels, made
 from rich.cells import cell_len
 
+from attncli import __version__
 from attncli.core.trace import Trace
-from attncli.errors import InputError
-from attncli.report.look import Look, missing_characters
+from attncli.errors import InputError, ShapeError
+from attncli.report.look import Look, escape_controls, missing_characters
 from attncli.report.markup import escape_latex, escape_markdown
 from attncli.report.renderers import RENDERERS, render
 
@@ -174,3 +177,63 @@ def test_a_note_where_the_encoding_lacks_characters() -> None:
     assert "latin-1" in str(missing_characters(["中"], Look(encoding="latin-1")))
     assert "ascii" in str(missing_characters(["é"], Look(ascii=True)))
     assert missing_characters(["\x1b"], Look(ascii=True)) is None
+
+
+@pytest.mark.parametrize("code", [*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028])
+def test_control_characters_are_escaped(code: int) -> None:
+    shown = escape_controls(f"a{chr(code)}b")
+    assert shown.isprintable()
+    assert shown[:2] == "a\\"
+    assert shown.encode().decode("unicode_escape") == f"a{chr(code)}b"
+
+
+def test_csv_holds_one_step_at_full_precision() -> None:
+    trace = made()
+    assert text_of(trace, None, "csv") == "3.0,4.0\n3.406673,4.406673\n"
+    trace.labelled = True
+    assert text_of(trace, ["weights"], "csv") == (
+        ",the,cat,sat\nthe,0.401112,0.197776,0.401112\ncat,0.197776,0.401112,0.401112\n"
+    )
+    assert text_of(trace, None, "tsv") == "the\t3.0\t4.0\ncat\t3.406673\t4.406673\n"
+    trace.layout = "columns"
+    assert text_of(trace, None, "csv") == "the,cat\n3.0,3.406673\n4.0,4.406673\n"
+
+
+def test_csv_refuses_more_and_tells_the_way_out() -> None:
+    with pytest.raises(InputError, match="weights, output"):
+        text_of(made(), ["weights", "output"], "csv")
+    with pytest.raises(ShapeError, match=r"weights\[1\].*\.npz"):
+        text_of(heads(), ["weights"], "csv")
+    assert text_of(heads(), ["weights[2]"], "csv").startswith("0.197776,")
+
+
+def test_json_and_yaml_are_one_object() -> None:
+    weights = np.array([[[1.0, 0.1 + 0.2]], [[np.inf, np.nan]]])
+    trace = Trace(
+        {"weights": weights, "lse": np.zeros((2, 1, 1)), "output": np.array([[-np.inf]])},
+        attention="self", scale=0.5, mask=["causal:top-left"], heads=2, query_labels=["the"], key_labels=["中", "[b]"],
+        notes=["something was assumed"],
+    )  # fmt: skip
+    expected = {
+        "attncli": __version__,
+        "schema": 1,
+        "attention": "self",
+        "layout": "rows",
+        "score": {"name": "scaled-dot"},
+        "scale": 0.5,
+        "mask": ["causal:top-left"],
+        "query_labels": ["the"],
+        "key_labels": ["中", "[b]"],
+        "steps": {"weights": [[[1.0, 0.30000000000000004]], [["inf", "nan"]]], "output": [["-inf"]]},
+        "notes": ["something was assumed"],
+    }
+    loaded = json.loads(text_of(trace, None, "json"))
+    assert loaded == expected
+    assert list(loaded) == list(expected)
+    assert json.loads(text_of(trace, ["weights[2]", "lse"], "json"))["steps"] == {
+        "weights[2]": [["inf", "nan"]],
+        "lse": [[[0.0]], [[0.0]]],
+    }
+    in_yaml = yaml.safe_load(text_of(trace, ["output"], "yaml"))
+    assert in_yaml["mask"] == ["causal:top-left"]
+    assert list(in_yaml["steps"]) == ["output"]

@@ -195,4 +195,4 @@ def test_no_keys_and_no_queries() -> None:
 
 def test_labels_without_any_text() -> None:
     trace = made(query_labels=["", "\u200b"], key_labels=["", "", ""])
-    assert body_rows(lines_of(trace, Look(width=20)), 2) == [["0.4011", "0.1978", "0.4011"], ["0.1978", "0.4011", "0.4011"]]
+    assert body_rows(lines_of(trace, Look(width=20, precision=1)), 2) == [["0.4", "0.2", "0.4"], ["0.2", "0.4", "0.4"]]

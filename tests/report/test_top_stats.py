@@ -27,6 +27,13 @@ def test_top_lists_the_largest_and_ties_in_key_order() -> None:
     assert list(top(trace, 9, Look(precision=1)))[1] == "cat: [CLS] 0.4, street 0.4, animal 0.2"
 
 
+def test_many_ties_stay_in_key_order() -> None:
+    weights = np.tile([0.2, 0.1], 50)[None]
+    order = [*range(1, 101, 2), *range(2, 101, 2)]
+    expected = ", ".join(f"k{j} {0.2 if j % 2 else 0.1}" for j in order)
+    assert list(top(Trace({"weights": weights}), 100, Look(precision=1))) == [f"q1: {expected}"]
+
+
 def test_top_never_lists_hidden_keys() -> None:
     weights, visible = np.array([[1.0, 0, 0], [0, 0, 0]]), np.array([[True, False, True], [False, False, False]])
     trace = made(steps={"weights": weights}, visible=visible)
