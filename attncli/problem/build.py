@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attncli.errors import AttnError, raise_all
+from attncli.errors import AttnError, Place, raise_all
 from attncli.problem.contradictions import contradictions, infer_attention
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
@@ -42,7 +42,7 @@ def make_problem(*layers: Layer) -> Problem:
         errors += [] if broken & {"layout", "weight_layout", "like"} else size_errors(problem, broken)
     except AttnError as error:
         errors += error.errors()
-    raise_all(_distinct(errors))
+    raise_all(_in_order(errors, problem.file))
     return problem
 
 
@@ -132,6 +132,15 @@ def _reading_notes(problem: Problem) -> list[str]:
     return list(dict.fromkeys(f"{name}: {note}" for name, matrix in noted for note in matrix.notes))
 
 
-def _distinct(errors: list[AttnError]) -> list[AttnError]:
-    """In order of appearance, each once: two checks may see the same fault."""
-    return list({str(error): error for error in errors}.values())
+def _in_order(errors: list[AttnError], file: str | None) -> list[AttnError]:
+    """Each once (two checks may see the same fault), those of the problem file in the order of its lines."""
+    for error in errors:
+        error.place = error.place or (Place(file) if file else None)
+
+    def line(error: AttnError) -> tuple[bool, int, int]:
+        place = error.place
+        if not isinstance(place, Place) or place.file != file or place.line is None:
+            return True, 0, 0
+        return False, place.line, place.column or 0
+
+    return sorted({str(error): error for error in errors}.values(), key=line)

@@ -36,7 +36,7 @@ def contradictions(problem: Problem, said: set[str], unknown_matrices: frozenset
     """All of them. said: the settings that somebody gave, defaults and profiles aside; unknown: could not be read."""
     given = {*problem.inputs, *unknown_matrices}
     found = [*_later(problem, given, said), *_sources(problem, given), *_numbers(problem, said)]
-    return [*found, *_parameters(problem, given)]
+    return [*found, *_parameters(problem)]
 
 
 def _error(problem: Problem, name: str, what: str, hint: str | None = None) -> UsageError:
@@ -132,12 +132,20 @@ def _numbers(problem: Problem, said: set[str]) -> Iterator[AttnError]:
     if problem.scale is not None and problem.temperature is not None:
         yield _error(problem, "temperature", "scale and temperature are both given",
                      "temperature T is a scale of 1/T on top of the default one: leave one out")
+    needs_width = problem.score is not None and problem.score.score == "scaled-dot" and problem.scale is None
+    if needs_width and problem.d_k is None and problem.begins in ("scores", "kernel"):
+        yield _error(problem, "score", "the scale 1/sqrt(d_k) of scaled-dot needs d_k, which the scores do not tell",
+                     "give d_k or scale beside the scores; without `score` they are not scaled")
+    alignments = list(dict.fromkeys(choice.alignment for choice in problem.masks if choice.alignment is not None))
+    if len(alignments) > 1:
+        yield _error(problem, "mask", f"masks are aligned {' and '.join(alignments)}",
+                     "name one alignment: the other masks follow it")
     if "kv_heads" in said and problem.heads is None:
         yield _error(problem, "kv_heads", "kv_heads is given without heads",
                      "heads says how many query heads there are")
 
 
-def _parameters(problem: Problem, given: set[str]) -> Iterator[AttnError]:
+def _parameters(problem: Problem) -> Iterator[AttnError]:
     """Names of the score's parameters, and whether each is a number or a matrix."""
     choice = problem.score
     if choice is None or not isinstance(choice.score, str):

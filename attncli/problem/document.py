@@ -169,7 +169,7 @@ def _members(document: Document, node: Node, file: str, base: Path | None, optio
     for item in node.value:
         if item.id != "mapping":
             layer.errors.append(InputError(f"an entry of {kind} is no problem", place=place_of(item, file),
-                                           hint="- {name: encoder, X: [[1, 0]]}"))
+                                           hint="- {name: first, Q: [[1, 0]], K: [[0, 1]]}"))
             continue
         document.members.append(_document(item, file, base, options, shared))
         if kind == "stages" and document.members[-1].name is None:

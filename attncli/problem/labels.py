@@ -6,6 +6,7 @@ from attncli.core.trace import Trace
 from attncli.errors import AttnError, ShapeError
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
+from attncli.problem.values import StageRef
 
 
 def set_labels(problem: Problem, trace: Trace) -> None:
@@ -19,6 +20,20 @@ def set_labels(problem: Problem, trace: Trace) -> None:
         keys = [f"k{j + 1}" for j in range(m - past)]
     if keys is not None:
         trace.key_labels = keys if len(keys) == m else [f"past {j + 1}" for j in range(past)] + keys
+
+
+def given_labels(problem: Problem) -> tuple[list[str] | None, list[str] | None]:
+    """The labels of queries and of keys that somebody gave; of keys None too where the queries' are theirs."""
+    if any(isinstance(matrix, StageRef) for matrix in problem.inputs.values()):
+        return problem.tokens, problem.key_tokens
+    arrays, past = problem.arrays(), past_count(problem)
+    if problem.begins:
+        n, m = arrays[problem.begins].shape[-2:]
+    else:
+        n = arrays["Q" if "Q" in arrays else "X"].shape[-2]
+        m = past + next(arrays[name] for name in ("K", "Y", "X") if name in arrays).shape[-2]
+    queries, keys = query_labels(problem, n), key_labels(problem, n, m, past)
+    return queries, None if problem.attention == "self" and keys == queries else keys
 
 
 def past_count(problem: Problem) -> int:

@@ -148,7 +148,9 @@ class Problem:
         for inner in error.errors():
             if inner.place is None:
                 words = re.findall(r"[A-Za-z_]\w*", inner.what)
-                inner.place = next((place for word in words if (place := self.place_of(word)) is not None), None)
+                places = (self.place_of(word) for word in words)
+                inner.place = next((place for place in places if place is not None), None)
+                inner.place = inner.place or (Place(self.file) if self.file else None)
         return error
 
     def place_of(self, name: str) -> Place | str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from attncli.core.trace import parse_address
 from attncli.errors import AttnError, InputError, MachineError, Place
-from attncli.problem.formats import ReadOptions, read_grid, read_matrix
+from attncli.problem.formats import ReadOptions, read_matrix
 from attncli.problem.text import decode, lines_of
 from attncli.problem.values import Setting, placed
 
@@ -35,9 +35,8 @@ class Reading:
         place: where it was asked for; of inline text, and of files that cannot be read, that is the place of errors.
         Raises InputError, ShapeError, MachineError.
         """
-        read = read_grid if blanks else read_matrix
         try:
-            matrix = read(spec, self.options, base=self.base, stdin=self.stdin)
+            matrix = read_matrix(spec, self.options, base=self.base, stdin=self.stdin, blanks=blanks)
         except AttnError as error:
             for inner in error.errors():
                 _move(inner, place)
@@ -110,6 +109,7 @@ def _move(error: AttnError, place: Place | str | None) -> None:
         error.place, error.what = place, error.what + column
     elif error.place.line is None and isinstance(place, Place) and place.file != error.place.file:
         error.place, error.what = place, f"{error.place.file}: {error.what}"
+        error.hint = error.hint or "a path is looked up beside the file that names it"
 
 
 def _looked_in(base: Path | None) -> str | None:

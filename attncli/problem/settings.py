@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from attncli.errors import AttnError, InputError, Place, UsageError, nearest
+from attncli.errors import AttnError, InputError, Place, UsageError, nearest, unknown
 
 # What a check says of a number: what is wrong, and what mends it; None if nothing is.
 Complaint = tuple[str, str] | None
 
 
-def _finite(number: float) -> Complaint:
+def finite(number: float) -> Complaint:
     return None if math.isfinite(number) else ("must be a finite number", "0 and negative numbers are fine")
 
 
-def _nonzero(number: float) -> Complaint:
+def nonzero(number: float) -> Complaint:
     if not math.isfinite(number):
         return "must be a finite number", "it divides the scores: 1 changes nothing"
     if number == 0 or not math.isfinite(1 / number):
@@ -25,13 +25,13 @@ def _nonzero(number: float) -> Complaint:
     return None
 
 
-def _positive(number: float) -> Complaint:
+def positive(number: float) -> Complaint:
     if math.isfinite(number) and number > 0:
         return None
     return "must be a finite number above 0", "leave it out for scores without a cap"
 
 
-def _hidden(number: float) -> Complaint:
+def hidden_value(number: float) -> Complaint:
     if math.isfinite(number) or number == -math.inf:
         return None
     return "must be -inf or a finite number", "-inf hides completely, a number such as -1e6 nearly"
@@ -152,17 +152,17 @@ _TABLE = (
     Field("param", "parameters", "a parameter of the score: a number or a matrix", _RULES, "--param", "NAME=VALUE",
           repeatable=True),
     Field("scale", "number", "multiplies the scores: scores = S * f(q, k)", _RULES, "--scale", "S",
-          "1/sqrt(d_k) for scaled-dot, else 1", check=_finite),
+          "1/sqrt(d_k) for scaled-dot, else 1", check=finite),
     Field("temperature", "number", "divides the scores, on top of the default scale", _RULES, "--temperature", "T",
-          "1", check=_nonzero),
+          "1", check=nonzero),
     Field("d_k", "integer", "the key width that the default scale is made of, where the problem begins at the scores",
           _RULES, "--d-k", "N", "from K", low=1),
     Field("softcap", "number", "soft cap C tanh(s / C), after scaling and before bias and mask", _RULES, "--softcap",
-          "C", "none", check=_positive),
+          "C", "none", check=positive),
     Field("mask", "masks", "which keys a query sees; of several, where each lets it", _RULES, "--mask", "SPEC",
           "none", choices=_masks, repeatable=True),
     Field("mask_value", "number", "what a hidden score becomes, in rows that see something", _RULES, "--mask-value",
-          "V", "-inf", check=_hidden),
+          "V", "-inf", check=hidden_value),
     Field("empty_rows", "choice", "what a query gets that sees no key", _RULES, "--empty-rows", default="zero",
           choices=_fixed("zero", "nan", "uniform", "error")),
     Field("normalizer", "choice", "what turns a row of scores into weights", _RULES, "--normalizer", "NAME",
@@ -256,23 +256,22 @@ def check_number(field: Field, number: float, spelled: str, place: Place | str |
 def check_integer(field: Field, number: float, spelled: str, place: Place | str | None) -> int:
     """The number as an integer within the field's limits. Raises UsageError."""
     low, high = field.low, field.high
-    allowed = f"{low} to {high}" if high is not None else f"from {low} on"
+    allowed = f"a whole number, {low} to {high}" if high is not None else f"a whole number from {low} on"
     if number != number or math.isinf(number) or number != int(number):
         raise UsageError(f"{field.name} must be a whole number, not {spelled}", place=place, hint=allowed)
     if (low is not None and number < low) or (high is not None and number > high):
-        raise UsageError(f"{field.name} cannot be {spelled}", place=place, hint=f"a whole number {allowed}")
+        raise UsageError(f"{field.name} cannot be {spelled}", place=place, hint=allowed)
     return int(number)
+
+
+_KINDS_OF_NAME = {"like": "profile", "empty_rows": "rule for empty rows"}
 
 
 def check_choice(field: Field, name: str, place: Place | str | None) -> str:
     """The name, if it is one of the field's. Raises InputError with the nearest."""
     names = field.choices() if field.choices else []
     if names and name not in names:
-        close = nearest(name, names)
-        meant = f"did you mean {close!r}? " if close else ""
-        raise InputError(
-            f"unknown {field.name.replace('_', ' ')} {name!r}", place=place, hint=f"{meant}known: {', '.join(names)}"
-        )
+        raise unknown(_KINDS_OF_NAME.get(field.name, field.name.replace("_", " ")), name, names, place=place)
     return name
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from attncli.core.masks import MASKS
+from attncli.core.masks import MASKS, Extent
 from attncli.errors import AttnError, Place, ShapeError, UsageError
 from attncli.lazy import np
 from attncli.problem.labels import label_errors, past_count
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
+from attncli.problem.values import placed
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -50,7 +51,9 @@ class _Sizes:
         yield from self.score()
         n, m = self.count("Q"), self.count("K")
         if n is not None and m is not None:
-            yield from self.tables(n, m)
+            odd = list(self.tables(n, m))
+            yield from odd
+            yield from () if odd else self.masks(n, m)
         if self.problem.heads and self.problem.kv_heads and self.problem.heads % self.problem.kv_heads:
             yield UsageError(
                 f"{self.problem.heads} heads cannot share {self.problem.kv_heads} key heads equally",
@@ -85,7 +88,13 @@ class _Sizes:
             letters = ("d_y", letters[1])
         if self.turned(name):
             letters = letters[::-1]
-        return _times(matrix.array.shape) + (f" ({' x '.join(letters)})" if letters else "")
+        return self.given(name) + (f" ({' x '.join(letters)})" if letters else "")
+
+    def given(self, name: str) -> str:
+        """`3 x 4`: the shape as it was given, without letters."""
+        matrix = self.problem.inputs[name]
+        assert isinstance(matrix, Matrix)
+        return _times(matrix.array.shape)
 
     def place(self, name: str) -> Place | str | None:
         """Where the matrix begins, or where it was asked for."""
@@ -101,12 +110,13 @@ class _Sizes:
 
     def width(self, letter: str) -> int | None:
         """The features of Q, K or V after projection, where they are known."""
-        if f"W_{letter}" in self.unknown:
+        name, shape = f"W_{letter}", self.shapes.get(self.data(letter) or "")
+        if name in self.unknown:
             return None
-        weight = self.shapes.get(f"W_{letter}")
-        if f"W_{letter}" in self.problem.inputs:
-            return weight[-1] if weight is not None and len(weight) == 2 else None
-        shape = self.shapes.get(self.data(letter) or "")
+        if name in self.problem.inputs:
+            weight = self.shapes.get(name, ())
+            fits = len(weight) == 2 and (not shape or weight[0] == shape[-1])
+            return weight[-1] if fits else None
         return shape[-1] if shape else None
 
     def count(self, letter: str) -> int | None:
@@ -144,12 +154,12 @@ class _Sizes:
     def projection(self, letter: str) -> Iterator[AttnError]:
         """W_Q takes the features of X, and b_Q has one number for each of its outputs."""
         name, data = f"W_{letter}", self.data(letter)
-        weight = self.shapes.get(name)
-        shape = self.shapes.get(data or "")
-        fits = weight is None or len(weight) != 2 or not shape or weight[0] == shape[-1]
-        if weight is not None and shape and data is not None and not fits:
+        weight, shape = self.shapes.get(name), self.shapes.get(data or "")
+        if data == letter:
+            return  # weights for what is given already: a contradiction, and no matter of size
+        if weight is not None and shape and data is not None and len(weight) == 2 and weight[0] != shape[-1]:
             yield ShapeError(
-                f"{name} is {self.text(name)}, but {data} has {shape[-1]} features ({self.text(data)})",
+                f"{name} is {self.text(name)}, but {data} has {shape[-1]} features ({self.given(data)})",
                 place=self.place(name),
                 hint=self.mend(name, weight, data, shape),
             )
@@ -205,11 +215,11 @@ class _Sizes:
         past = past_count(self.problem)
         if value[-2] + past != m:
             keys = self.problem.begins or self.data("K") or "K"
-            now = m - past
+            name, now = self.data("V") or "V", m - past
             yield ShapeError(
-                f"{self.data('V')} has {value[-2]} tokens ({self.text(self.data('V') or 'V')}), "
-                f"but there are {now} keys ({keys}: {self.text(keys)})",
-                place=self.place(self.data("V") or "V"),
+                f"{name} is {self.text(name)}, but there {'is' if now == 1 else 'are'} {now} key{'s' * (now != 1)} "
+                f"({keys}: {self.given(keys)})",
+                place=self.place(name),
                 hint="each key has one value",
             )
 
@@ -252,6 +262,29 @@ class _Sizes:
                 place=matrix.place or self.problem.places.get("mask" if name != "bias" else name),
                 hint=f"it must be {sizes}, or {row} for all queries; nothing is cut, padded or stretched",
             )
+
+
+    def masks(self, n: int, m: int) -> Iterator[AttnError]:
+        """Lengths within the keys, as many numbers as queries or keys ...: each mask is made for the sizes, unused."""
+        begins = self.problem.begins
+        names = [begins] if begins else [self.data("Q"), self.data("K")]
+        leading = [self.shapes.get(name or "", ())[:-2] for name in names]
+        heads = self.problem.heads
+        if any(len(axes) > (2 if begins and heads else 1) for axes in leading):
+            return  # the core tells sequences from heads
+        try:
+            batch = np.broadcast_shapes(*leading)
+        except ValueError:
+            return
+        extent = Extent(batch[:-1] if begins and heads else batch, heads, n, m, past_count(self.problem))
+        for choice in self.problem.masks:
+            try:
+                spec = self.problem.mask_spec(choice)
+                if isinstance(choice.mask, str):
+                    with placed(choice.place):
+                        spec.function(extent, spec.argument)
+            except AttnError as error:
+                yield error
 
 
 def _times(shape: Shape) -> str:
