@@ -17,7 +17,7 @@ def command(
     k: Annotated[str | None, typer.Argument(metavar="K", help="keys", show_default=False)] = None,
     v: Annotated[str | None, typer.Argument(metavar="V", help="values; left out: it ends at the weights")] = None,
     **flags: Any,
-) -> None:
+) -> int:
     """Attention of given queries, keys and values.
 
     attncli attend Q.csv K.csv V.csv --mask causal
@@ -28,7 +28,7 @@ def command(
     """
     from attncli.cli.shared import compute
 
-    compute({"attention": "attend", **_matrices([each for each in (q, k, v) if each is not None], flags)}, flags)
+    return compute({"attention": "attend", **_matrices([each for each in (q, k, v) if each is not None], flags)}, flags)
 
 
 def _matrices(given: list[str], flags: dict[str, Any]) -> dict[str, str]:

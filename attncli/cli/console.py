@@ -85,7 +85,6 @@ def finish(status: int) -> int:
 
 def colour(stream: TextIO | None = None) -> bool:
     """Whether to write colours: on a terminal, unless NO_COLOR is set; elsewhere only if FORCE_COLOR says so."""
-    stream = stream or sys.stdout
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
@@ -93,8 +92,9 @@ def colour(stream: TextIO | None = None) -> bool:
     return is_terminal(stream) and os.environ.get("TERM") != "dumb"
 
 
-def is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody looks at it."""
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Whether somebody looks at the stream, standard output unless another is named."""
+    stream = stream or sys.stdout
     return stream is not None and stream.isatty()
 
 
@@ -103,7 +103,7 @@ def width() -> int | None:
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit() and int(columns) > 0:
         return int(columns)
-    if is_terminal(sys.stdout):
+    if is_terminal():
         try:
             return os.get_terminal_size(sys.stdout.fileno()).columns or None
         except OSError:

@@ -14,11 +14,11 @@ def command(
     x: Annotated[str, typer.Argument(metavar="X", help="the data of the queries")],
     y: Annotated[str, typer.Argument(metavar="Y", help="the data of the keys and values")],
     **flags: Any,
-) -> None:
+) -> int:
     """Cross-attention: queries from X, keys and values from Y, each through its weight matrix (left out: the identity).
 
     attncli cross decoder.csv encoder.csv --wq W_Q.csv --wk W_K.csv --wv W_V.csv
     """
     from attncli.cli.shared import compute
 
-    compute({"attention": "cross", "X": x, "Y": y}, flags)
+    return compute({"attention": "cross", "X": x, "Y": y}, flags)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from attncli.errors import unknown
-from attncli.registry import Registry
+from attncli.registry import Entry
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -33,77 +34,79 @@ def command(
     if format == "json":
         import json
 
-        console.write(json.dumps(listed, indent=1, ensure_ascii=False))
-    else:
-        console.write("\n".join(_text(name, entries) for name, entries in listed.items()))
+        console.write(json.dumps(_finite(listed), indent=1))
+        return
+    from attncli.cli.shared import look_of
+    from attncli.report.listing import listing
+
+    look = look_of({})
+    for number, (section, entries) in enumerate(listed.items()):
+        told = [{key: _spell(value) for key, value in entry.items()} for entry in entries]
+        console.write("\n" * bool(number) + f"{section}\n")
+        console.write("".join(f"{line}\n" for line in listing(told, look)))
 
 
-def _text(section: str, entries: list[dict[str, Any]]) -> str:
-    """A section: a table of short facts, or, where there are sentences, the name with its facts below it."""
-    if section == "profiles":
-        return f"{section}\n{_table(entries)}"
-    lines = [section]
-    for entry in entries:
-        lines.append(f"  {entry['name']}")
-        for key, value in entry.items():
-            if key != "name" and value not in ("", {}, []):
-                lines.append(f"    {'' if key == 'about' else key + ': '}{_spell(value)}")
-    return "\n".join(lines) + "\n"
-
-
-def _table(entries: list[dict[str, Any]]) -> str:
-    rows = [list(entries[0]), *([_spell(value) for value in entry.values()] for entry in entries)]
-    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "".join(
-        "  " + "  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() + "\n" for row in rows
-    )
+def _finite(value: Any) -> Any:
+    """The same with infinities as text, since JSON has none."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def _spell(value: Any) -> str:
+    """A fact as text; what is not so is not told."""
     if isinstance(value, dict):
-        return ", ".join(f"{key}{'' if given is None else f' = {_spell(given)}'}" for key, given in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(_spell, value))
+        return ", ".join(f"{name}={given}" if isinstance(given, float) else f"{name} ({given})" for name, given in value.items())
     if isinstance(value, float):
         return f"{value:g}"
-    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    return ("yes" if value else "") if isinstance(value, bool) else str(value)
 
 
-def _of(registry: Registry) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": entry.name,
-            "about": entry.help,
-            "formula": entry.formula,
-            "parameters": {
-                name: None if default is inspect.Parameter.empty else "may be left out" if default is None else default
-                for name, default in entry.parameters.items()
-            },
-            "source": entry.source,
-        }
-        for entry in registry
-    ]
+def _entry(entry: Entry) -> dict[str, Any]:
+    """Name, parameters (their default, or whether they may be left out), formula, source and help."""
+    parameters = {
+        name: "required" if default is inspect.Parameter.empty else "optional" if default is None else default
+        for name, default in entry.parameters.items()
+    }
+    about = {"formula": entry.formula, "source": entry.source, "help": entry.help}
+    return {"name": entry.name, "parameters": parameters, **about}
 
 
 def _scores() -> list[dict[str, Any]]:
     from attncli.core.scores import SCORES
 
-    return _of(SCORES)
+    return [_entry(entry) for entry in SCORES]
 
 
 def _normalizers() -> list[dict[str, Any]]:
     from attncli.core.normalizers import NORMALIZERS
 
-    return _of(NORMALIZERS)
+    return [_entry(entry) for entry in NORMALIZERS]
 
 
 def _masks() -> list[dict[str, Any]]:
     from attncli.core.masks import MASKS
 
-    return [
-        {key: value for key, value in entry.items() if key != "parameters"} | {"spec": MASKS.find(entry["name"]).facts["spec"]}
-        for entry in _of(MASKS)
+    return [_entry(entry) | {"parameters": entry.facts.get("spec", "")} for entry in MASKS]
+
+
+def _formats() -> list[dict[str, Any]]:
+    from attncli.problem.formats import FORMATS
+    from attncli.report.renderers import RENDERERS
+
+    files = [
+        {"name": entry.name, "files": " ".join(entry.facts["suffixes"]), "printed": False, "help": entry.help}
+        for entry in FORMATS
     ]
+    by_name = {row["name"]: row for row in files}
+    for entry in RENDERERS:
+        if entry.name in by_name:
+            by_name[entry.name]["printed"] = True
+        else:
+            files.append({"name": entry.name, "files": "", "printed": True, "help": entry.help})
+    return files
 
 
 def _profiles() -> list[dict[str, Any]]:
@@ -116,7 +119,7 @@ def _steps() -> list[dict[str, Any]]:
     from attncli.core.trace import STEPS
 
     return [
-        {"name": step.name, "about": step.about, "shape": step.shape, "only when asked for": step.on_request}
+        {"name": step.name, "shape": step.shape, "on_request": step.on_request, "about": step.about}
         for step in STEPS.values()
     ]
 
@@ -125,6 +128,7 @@ SECTIONS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "scores": _scores,
     "normalizers": _normalizers,
     "masks": _masks,
+    "formats": _formats,
     "profiles": _profiles,
     "steps": _steps,
 }

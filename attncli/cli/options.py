@@ -8,18 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-from attncli.problem.settings import FIELDS, Field
+from attncli.problem.settings import FIELDS, OFFERED, Field
+from attncli.report.renderers import RENDERERS
+
+OFFERED["format"] = RENDERERS.names
 
 
-def problem_options(*, without: Iterable[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command that ends in `**flags`: they become one option for each field of the table.
+def problem_options(*, only: Iterable[str] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a command that ends in `**flags`: they become one option for each field of the table, or for some only.
 
     Values arrive as text (lists of text where an option may be repeated, bools for flags), None where nothing was said;
     of an option that may not be repeated, the last value counts.
     """
-    fields = [field for field in FIELDS.values() if field.flag and field.name not in without]
+    names = FIELDS if only is None else only
+    fields = [FIELDS[name] for name in names if FIELDS[name].flag]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(command, eval_str=True)
         own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
         command.__signature__ = signature.replace(  # type: ignore[attr-defined]

@@ -13,11 +13,11 @@ from attncli.cli.options import problem_options
 def command(
     problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="a problem file, .yaml or .json")],
     **flags: Any,
-) -> None:
+) -> int:
     """Compute what a problem file describes; options win over what it says.
 
     attncli run problem.yaml --show all
     """
     from attncli.cli.shared import compute
 
-    compute({}, flags, problem)
+    return compute({}, flags, problem)

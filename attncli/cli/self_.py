@@ -13,11 +13,11 @@ from attncli.cli.options import problem_options
 def command(
     x: Annotated[str, typer.Argument(metavar="X", help="the data")],
     **flags: Any,
-) -> None:
+) -> int:
     """Self-attention: queries, keys and values all from X, each through its weight matrix (left out: the identity).
 
     attncli self X.csv --wq W_Q.csv --wk W_K.csv --wv W_V.csv --mask causal
     """
     from attncli.cli.shared import compute
 
-    compute({"attention": "self", "X": x}, flags)
+    return compute({"attention": "self", "X": x}, flags)

@@ -1,0 +1,131 @@
+"""`-o [STEP=]PATH` and `--save-problem`: what goes into which file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attncli.core.trace import parse_address
+from attncli.errors import AttnError, UsageError, raise_all
+from attncli.problem.formats import format_of, writer
+from attncli.problem.matrix import Matrix
+from attncli.problem.values import placed
+
+if TYPE_CHECKING:
+    from attncli.core.trace import Trace
+    from attncli.problem.formats.files import Content
+    from attncli.problem.problem import Problem
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file to write, and the step that it is to hold; None leaves that to its format."""
+
+    path: Path
+    step: str | None
+
+    @property
+    def several(self) -> bool:
+        """Whether its format holds several steps."""
+        return bool(format_of(self.path.name).facts.get("several"))
+
+
+class Outputs:
+    """The files that a problem is to leave. Raises UsageError for paths that name no file, or the same one twice."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.saved = problem.options.get("save_problem")
+        self.files = parse_outputs(problem.options.get("output") or (), self.saved)
+
+    def steps(self, ends: list[str]) -> list[str] | None:
+        """The steps that the files need, of which `ends` are the results; None means all."""
+        show = self.problem.options.get("show")
+        needed: list[str] = []
+        for output in self.files:
+            if output.step is not None:
+                needed.append(output.step)
+            elif not output.several:
+                needed.append("output" if "output" in ends else ends[0])
+            elif show is None or "all" in show:
+                return None
+            else:
+                needed += show
+        return needed
+
+    def write(self, trace: Trace) -> list[str]:
+        """Write all files, or none; gives notes that name them. Raises InputError and MachineError."""
+        from attncli.problem.formats.files import write_all
+        from attncli.report.data import meta, parts
+
+        contents: dict[str, Content] = {}
+        told: list[str] = []
+        for output in self.files:
+            steps = self._steps_of(output, trace)
+            with placed(f"-o {output.path}"):
+                contents[str(output.path)] = writer(output.path.name, parts(trace, steps), meta(trace))
+            told.append(f"wrote {', '.join(steps)} to {output.path}")
+        if self.saved is not None:
+            from attncli.problem.save import saved_problem
+
+            files = saved_problem(self.problem, Path(self.saved))
+            contents |= {str(path): content for path, content in files.items()}
+            told.append(f"wrote the problem to {' and '.join(map(str, files))}")
+        if contents:
+            write_all(contents, force=bool(self.problem.options.get("force")), inputs=input_files(self.problem))
+        return told
+
+    def _steps_of(self, output: Output, trace: Trace) -> list[str]:
+        show = self.problem.options.get("show")
+        if output.step is not None:
+            return [output.step]
+        if not output.several:
+            return ["output" if "output" in trace else "weights"]
+        return trace.names(on_request=True) if show is None or "all" in show else show
+
+
+def input_files(problem: Problem) -> list[str]:
+    """The files from which the problem came, as far as they are known by name."""
+    parameters = problem.score.parameters.values() if problem.score else ()
+    matrices = [*problem.inputs.values(), *parameters, *(choice.argument for choice in problem.masks)]
+    matrices += [hand.matrix for hand in problem.expect.values()]
+    places = [each.place for each in matrices if isinstance(each, Matrix) and each.place is not None]
+    return [*(place.file.partition("::")[0] for place in places), *([problem.file] if problem.file else [])]
+
+
+def parse_outputs(texts: Iterable[str], saved: str | None = None) -> list[Output]:
+    """The files of all `-o`; saved: the path of --save-problem. Raises UsageError, and InputError for a bad suffix."""
+    outputs: list[Output] = []
+    errors: list[AttnError] = []
+    named = {Path(saved)} if saved is not None else set()
+    for text in texts:
+        output = _parse(text)
+        path = str(output.path)
+        if path in (".", "-") or text.endswith("/"):
+            hint = "without -o results go to standard output; --format names the format" if path == "-" else None
+            errors.append(UsageError(f"{text!r} names no file", place="-o", hint=hint))
+        elif output.path in named:
+            errors.append(UsageError(f"{path} is named twice", place="-o", hint="each output needs a file of its own"))
+        else:
+            try:
+                format_of(output.path.name, place=f"-o {text}")
+            except AttnError as error:
+                errors.append(error)
+        named.add(output.path)
+        outputs.append(output)
+    raise_all(errors)
+    return outputs
+
+
+def _parse(text: str) -> Output:
+    """`weights[2]=w.csv` names a step; what is before the `=` of `a=b.csv` is none, so that this is a file's name."""
+    step, equals, path = text.partition("=")
+    if equals:
+        try:
+            parse_address(step)
+        except AttnError:
+            return Output(Path(text), None)
+        return Output(Path(path), step.strip())
+    return Output(Path(text), None)

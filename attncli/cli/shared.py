@@ -1,0 +1,151 @@
+"""The way that attend, self, cross and run share: options -> Problem -> Trace -> files, results, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from attncli.cli import console
+from attncli.cli.outputs import Outputs
+from attncli.errors import UsageError
+from attncli.problem.convert_text import layer_from_options
+from attncli.problem.reading import READ_OPTIONS, Reading, read_options
+from attncli.report.look import Look
+from attncli.report.renderers import RENDERERS, render
+
+if TYPE_CHECKING:
+    from attncli.core.trace import Trace
+    from attncli.problem.problem import Problem
+
+
+def compute(said: dict[str, str], flags: dict[str, Any], file: str | None = None) -> int:
+    """Compute what the arguments (by field name), the options and the problem file say; gives the exit status."""
+    problem = read_problem(said, flags, file)
+    outputs = Outputs(problem)
+    if problem.options.get("dry_run"):
+        from attncli.cli.dry import describe
+
+        console.write(describe(problem))
+        _notes(problem, problem.notes)
+        return console.DONE
+    prints = not outputs.files or any(flags[name] for name in ("show", "top", "format", "stats"))
+    trace = problem.solve(_steps(problem, outputs, prints))
+    pieces: Iterator[str | bytes] = results(problem, trace) if prints else iter(())
+    first = next(pieces, "")  # what cannot be shown is told before any file is written
+    written = outputs.write(trace)
+    for piece in chain([first], pieces):
+        console.write(piece)
+    _notes(problem, [*trace.notes, *written])
+    return mark(problem, trace)
+
+
+def read_problem(said: dict[str, str], flags: dict[str, Any], file: str | None = None) -> Problem:
+    """The Problem of the arguments, the options and, below them, the problem file. Raises all that is wrong at once."""
+    from attncli.problem.build import make_problem
+
+    how = {name: flags[name] for name in (*READ_OPTIONS, "stdin_format")}
+    reading = Reading(None, read_options(layer_from_options(how, Reading()).settings), once(console.read_stdin))
+    layer = layer_from_options({**said, **flags}, reading)
+    if file is None:
+        return make_problem(layer)
+    from attncli.problem.document import read_document
+
+    return read_document(file, layer, stdin=reading.stdin).problem(layer)
+
+
+def results(problem: Problem, trace: Trace) -> Iterator[str | bytes]:
+    """What goes to standard output: tables or another format, or the largest weights; then the statistics."""
+    options = problem.options
+    look = look_of(options)
+    if options.get("top") is not None:
+        from attncli.report.top import top
+
+        steps = [step for step in options.get("show") or () if step.partition("[")[0] == "weights"]
+        yield from (f"{line}\n" for line in top(trace, options["top"], look, steps or ["weights"]))
+    else:
+        format = options.get("format", "table")
+        pieces = render(trace, shown(options, trace), look, format)
+        # Data are UTF-8 wherever they go; text is written in the encoding of the terminal.
+        is_data = RENDERERS.find(format).facts.get("data")
+        yield from (piece.encode() if is_data else piece for piece in pieces)
+    if options.get("stats"):
+        from attncli.report.stats import stats
+
+        yield "\n"
+        yield from (f"{line}\n" for line in stats(trace, look))
+
+
+def look_of(options: dict[str, Any]) -> Look:
+    """How results look on standard output."""
+    return Look(
+        precision=options.get("precision", 4),
+        rounding=options.get("rounding", "half-even"),
+        width=console.width(),
+        color=console.colour(),
+        encoding=console.encoding(),
+        terminal=console.is_terminal(),
+    )
+
+
+def shown(options: dict[str, Any], trace: Trace) -> list[str] | None:
+    """The steps of --show; None leaves them to the format."""
+    steps: list[str] | None = options.get("show")
+    return trace.names(on_request=True) if steps is not None and "all" in steps else steps
+
+
+def mark(problem: Problem, trace: Trace) -> int:
+    """Mark the numbers of --expect; gives the exit status. The one place where `verify` comes in."""
+    if problem.places.get("expect") == "--expect":
+        console.notes(["--expect: nothing was checked; checking is not part of this version"])
+    return console.DONE
+
+
+def _steps(problem: Problem, outputs: Outputs, prints: bool) -> list[str] | None:
+    """The steps that somebody will look at; None means all."""
+    options = problem.options
+    ends = [name for name, exists in _results(problem).items() if exists]
+    wanted = outputs.steps(ends)
+    if not prints or wanted is None:
+        return wanted
+    if options.get("top") is not None:
+        wanted.append("weights")
+    elif options.get("show") is not None:
+        wanted += options["show"]
+    elif RENDERERS.find(options.get("format", "table")).facts.get("shows", "results") == "all":
+        return None
+    else:
+        wanted += ends
+    return None if "all" in wanted or options.get("stats") else list(dict.fromkeys(wanted))
+
+
+def _results(problem: Problem) -> dict[str, bool]:
+    """Which of the results this problem has, before anything is computed."""
+    valued = bool({"V", "X", "Y"} & set(problem.inputs))
+    return {
+        "weights": True,
+        "output": valued,
+        "weights_back": problem.both_ways,
+        "output_back": problem.both_ways and valued,
+    }
+
+
+def _notes(problem: Problem, texts: list[str]) -> None:
+    if not problem.options.get("quiet"):
+        console.notes(texts)
+
+
+def once(read: Callable[[], bytes]) -> Callable[[], bytes]:
+    """Standard input, which gives its bytes to the first who asks."""
+    taken = False
+
+    def give() -> bytes:
+        nonlocal taken
+        if taken:
+            raise UsageError(
+                "standard input was read already", hint="`-` may stand for one file of a command: save the other one"
+            )
+        taken = True
+        return read()
+
+    return give

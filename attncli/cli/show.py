@@ -1,0 +1,115 @@
+"""`attncli show FILE...`: what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attncli.cli.options import problem_options
+from attncli.errors import AttnError, InputError, raise_all
+from attncli.lazy import np
+
+if TYPE_CHECKING:
+    from attncli.core.trace import Array
+    from attncli.problem.formats import ReadOptions
+    from attncli.problem.matrix import Matrix
+    from attncli.report.look import Look
+
+_READING = ("separator", "decimal", "header", "labels", "stdin_format", "quiet")
+
+
+@problem_options(only=_READING)
+def command(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="matrices, archives or problem files")],
+    **flags: Any,
+) -> None:
+    """Show what is read from files: shape, type, labels and numbers, and in notes what was taken as what.
+
+    attncli show Q.csv weights.npz 'data.npz::W_Q' problem.yaml
+    """
+    from attncli.cli import console
+    from attncli.cli.shared import look_of, once
+    from attncli.problem.convert_text import layer_from_options
+    from attncli.problem.reading import Reading, read_options
+
+    layer = layer_from_options(flags, Reading())
+    raise_all(layer.errors)
+    options, look, stdin = read_options(layer.settings), look_of({}), once(console.read_stdin)
+    errors: list[AttnError] = []
+    for file in files:
+        try:
+            for name, matrix in _arrays(file, options, stdin).items():
+                title = f"{file}::{name}" if name else file
+                console.write("".join(f"{line}\n" for line in lines(look.label(title), matrix, look)))
+                if not flags["quiet"]:
+                    console.notes(matrix.notes)
+        except AttnError as error:
+            errors += error.errors()
+    raise_all(errors)
+
+
+def _arrays(file: str, options: ReadOptions, stdin: Callable[[], bytes]) -> dict[str, Matrix]:
+    """Every matrix of a file by name; of a problem file also those that it names in other files."""
+    from attncli.problem.formats import read_all
+
+    arrays = read_all(file, options, stdin=stdin)
+    if Path(file).suffix.lower() not in (".yaml", ".yml", ".json") or "" in arrays:
+        return arrays
+    from attncli.problem.document import read_document
+    from attncli.problem.matrix import Matrix
+    from attncli.problem.settings import MATRICES
+
+    layer = read_document(file).layer
+    if layer.broken & {*MATRICES}:
+        raise_all(layer.errors)
+    named = {name: setting.value for name, setting in layer.settings.items() if isinstance(setting.value, Matrix)}
+    if not named and not arrays:
+        raise InputError("the file holds no matrix", place=file)
+    return {**named, **arrays}
+
+
+def lines(title: str, matrix: Matrix, look: Look) -> Iterator[str]:
+    """A heading with shape and type, then the numbers as exactly as they are known, only the ends of many."""
+    array = matrix.array
+    shape = " x ".join(map(str, array.shape)) or "a single number"
+    yield f"{title}: {shape}, {array.dtype}"
+    if array.ndim < 2:
+        array = array.reshape(1, -1)
+    for index in np.ndindex(*array.shape[:-2]):
+        if index:
+            yield f"  [{','.join(str(i + 1) for i in index)}]"
+        yield from _table(array[index], matrix, look)
+
+
+def _table(array: Array, matrix: Matrix, look: Look) -> Iterator[str]:
+    from attncli.report.look import pad, widths
+
+    rows, columns = (_ends(count) for count in array.shape)
+    cells = [[_cell(array, i, j, look) for j in columns] for i in rows]
+    if matrix.column_labels is not None:
+        cells.insert(0, [_label(matrix.column_labels, j, look) for j in columns])
+    if matrix.row_labels is not None:
+        shown = [_label(matrix.row_labels, i, look) for i in rows]
+        for row, label in zip(cells, [""] * (len(cells) - len(shown)) + shown, strict=True):
+            row.insert(0, label)
+    sizes = [max(widths(list(column))) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield "  " + "  ".join(pad(cell, size, right=True) for cell, size in zip(row, sizes, strict=True))
+
+
+def _ends(count: int) -> list[int | None]:
+    """The positions that are shown: all, or of many the first and the last, with None between them."""
+    from attncli.report.sheet import ENDS, MANY
+
+    return [*range(count)] if count <= MANY else [*range(ENDS), None, *range(count - ENDS, count)]
+
+
+def _label(labels: list[str], at: int | None, look: Look) -> str:
+    return look.gap if at is None else look.label(labels[at])
+
+
+def _cell(array: Array, i: int | None, j: int | None, look: Look) -> str:
+    return look.gap if i is None or j is None else str(array[i, j].item())
