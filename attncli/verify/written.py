@@ -1,0 +1,162 @@
+"""Numbers as a hand wrote them: the value, the unit of its last place, and what may stand behind it.
+
+h is a number as written, u the unit of its last written place (0.50: 0.01), x a computed number. What is exact, such as
+1/3, sqrt(2)/2 or inf, has no last place: its unit is 0. Everything works on whole grids; x may have more leading axes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from attncli.lazy import Array, np
+
+_DECIMAL = re.compile(r"[+-]?[0-9]*(?:[.,]([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
+_EPSILON = 2.0**-52
+
+
+@dataclass(frozen=True)
+class Written:
+    """The numbers of one grid: value (NaN where nothing is to be marked), unit (0: exact), blank (booleans).
+
+    whole: every number was written without decimals.
+    """
+
+    value: Array
+    unit: Array
+    blank: Array
+    whole: bool = False
+
+    def agrees(self, x: Array, room: Array | float = 0.0) -> Array:
+        """|h - x| <= u/2, a tie either way; room is what x itself may be off. True where blank."""
+        return self.blank | rounded(self.value, self.unit, x, room)
+
+    def truncated(self, x: Array, room: Array | float = 0.0) -> Array:
+        """h is x cut towards zero after its last place. True where blank."""
+        return self.blank | cut(self.value, self.unit, x, room)
+
+    def reproduced(self, x: Array, room: Array | float = 0.0) -> Array:
+        """h is x rounded to its places (a tie either way) or cut: a computation of x explains h. True where blank."""
+        return self.agrees(x, room) | self.truncated(x, room)
+
+    def meets(self, low: Array, high: Array) -> Array:
+        """Some number of [low, high] gives h, rounded or cut. True where blank."""
+        h, u = self.value, self.unit
+        with np.errstate(invalid="ignore"):
+            near = np.clip(h, low, high)
+            beyond = np.clip(h + np.sign(h) * u / 2, low, high)
+        return self.reproduced(near) | self.reproduced(beyond)
+
+    @property
+    def digits(self) -> Array:
+        """How many significant digits each number is written with; 0 for zeros and for what is exact."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            count = np.floor(np.log10(np.abs(self.value))) - np.rint(np.log10(self.unit)) + 1
+        return np.where(np.isfinite(count), count, 0)
+
+    def fits(self, x: Array, room: Array | float = 0.0) -> bool:
+        """Whether every x has no more places than were used, so that nothing had to be rounded."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            off = np.abs(x - np.rint(x / self.unit) * self.unit)
+            exact: Array = (off <= room_of(self.unit, x, x) + room) | (self.unit == 0) | ~np.isfinite(x)
+        return bool(np.all(exact | self.blank))
+
+    def to_unit(self, x: Array) -> Array:
+        """x rounded to the places of each number."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(self.unit > 0, np.rint(x / self.unit) * self.unit, x)
+
+
+def rounded(h: Array, u: Array, x: Array, room: Array | float = 0.0) -> Array:
+    """|h - x| <= u/2, with room for float noise; equal infinities and NaN agree."""
+    with np.errstate(invalid="ignore"):
+        close: Array = np.abs(h - x) <= u / 2 + room_of(u, h, x) + room
+        same: Array = (h == x) | (np.isnan(h) & np.isnan(x))
+        return close & np.isfinite(x) | same
+
+
+def cut(h: Array, u: Array, x: Array, room: Array | float = 0.0) -> Array:
+    """x without what comes after h's last place: |h| <= |x| < |h| + u, on the same side of zero."""
+    with np.errstate(invalid="ignore"):
+        beyond = np.where(h == 0, np.abs(x), (x - h) * np.sign(h))
+        noise = room_of(u, h, x) + room
+        # A number that reaches h + u but for noise has its own last place: it is not cut to h.
+        return (beyond >= -noise) & (beyond < u - noise)
+
+
+def room_of(u: Array, h: Array, x: Array) -> Array:
+    """What float arithmetic may be off, where nothing more exact is known."""
+    largest = np.maximum(np.abs(h), np.abs(x))
+    return 1e-9 * u + 64 * _EPSILON * np.where(np.isfinite(largest), largest, 0)
+
+
+def as_written(
+    values: Array, spelling: Sequence[Any] | None, decimals: int | None = None, significant: int | None = None
+) -> Written:
+    """The numbers with their units.
+
+    values: any shape, NaN where blank. spelling: nested alike, None where blank; None altogether where the file has
+    no spelling, and each number then counts as written in its shortest form. decimals, significant: the places that
+    were meant, where the file has lost them.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    texts = _flat(spelling) if spelling is not None else _shortest(values)
+    blank = np.array([text is None for text in texts], dtype=bool).reshape(values.shape)
+    places = _places(texts)
+    if significant is not None:
+        unit = _significant_units(values, places, significant)
+    else:
+        if decimals is not None:
+            places = [None if p is None else max(p, decimals) for p in places]
+        unit = np.array([0.0 if p is None else 10.0**-p for p in places]).reshape(values.shape)
+    whole = bool(np.all(unit[~blank] >= 1)) and not any("." in text or "," in text for text in texts if text)
+    return Written(np.where(blank, np.nan, values), np.where(blank, 0, unit), blank, whole)
+
+
+def decimals_of(text: str) -> int | None:
+    """Decimals after the point as written: "0.50" 2, "6.0e-06" 7, "12" 0; None for what is exact."""
+    return _spelled(text)[0]
+
+
+@lru_cache(maxsize=4096)
+def _spelled(text: str) -> tuple[int | None, bool]:
+    """The decimals, and whether the number is written plainly, without a point (or an exponent)."""
+    match = _DECIMAL.fullmatch(text.strip().replace("\u2212", "-"))
+    if match is None or not any(c.isdigit() for c in text):
+        return None, False
+    return len(match[1] or "") - int(match[2] or 0), match[1] is None and match[2] is None
+
+
+def _places(texts: list[str | None]) -> list[int | None]:
+    """The decimals of each; a number without a point among others that have one is written in full."""
+    spelled = [(None, False) if text is None else _spelled(text) for text in texts]
+    common = Counter(places for places, plain in spelled if places is not None and not plain).most_common()
+    if not common:
+        return [places for places, _ in spelled]
+    usual = max(places for places, count in common if count == common[0][1])
+    return [max(usual, 0) if plain else places for places, plain in spelled]
+
+
+def _significant_units(values: Array, places: list[int | None], significant: int) -> Array:
+    """The unit of each number's last significant digit; a zero has the finest unit of the others."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        power = np.floor(np.log10(np.abs(values)) + 1e-12) - significant + 1
+    written = np.array([np.nan if p is None else float(-p) for p in places]).reshape(values.shape)
+    power = np.where(written < 0, np.fmin(power, written), power)
+    known = np.isfinite(power)
+    finest = power[known].min() if known.any() else 1.0 - significant
+    return np.where(np.isnan(written), 0.0, 10.0 ** np.where(known, power, finest))
+
+
+def _flat(nested: Any) -> list[Any]:
+    if not isinstance(nested, list | tuple):
+        return [nested]
+    return [text for part in nested for text in _flat(part)]
+
+
+def _shortest(values: Array) -> list[str | None]:
+    return [None if np.isnan(value) else repr(float(value)) for value in values.ravel()]
