@@ -74,12 +74,16 @@ def read_document(
         data, file, base = stdin(), "<stdin>", None
     else:
         data, file, base = _bytes(Path(path)), name, Path(path).parent
-    root = compose(data, file)
+    errors: list[AttnError] = []
+    root = compose(data, file, errors=errors)
     if root.id != "mapping":
+        raise_all(errors)
         kind = "a list" if root.id == "sequence" else "a single value"
         raise InputError(f"the file holds {kind}, not a problem", place=place_of(root, file),
                          hint="a problem is written as keys: Q: [[1, 0]], K: [[0, 1]]; matrices alone are for `show`")
-    return _document(root, file, base, options or Layer())
+    document = _document(root, file, base, options or Layer())
+    document.layer.errors += errors
+    return document
 
 
 def _bytes(path: Path) -> bytes:

@@ -32,11 +32,14 @@ _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u(
 _DECIMALS = re.compile(r"[0-9.eE,+-]*")
 
 
-def compose(data: bytes | str, file: str, *, json: bool | None = None) -> Node:
+def compose(
+    data: bytes | str, file: str, *, json: bool | None = None, errors: list[AttnError] | None = None
+) -> Node:
     """The root node of the only document in a file.
 
     json: the text is JSON, where tabs may stand between values and surrogate pairs in strings; by default the
-    suffix of `file` tells. Raises InputError with the place of what is wrong.
+    suffix of `file` tells. errors: takes wrong tags and keys, to be told together with what else is wrong; such keys
+    are left out of the tree. Raises InputError with the place of what is wrong.
     """
     import yaml
 
@@ -61,7 +64,11 @@ def compose(data: bytes | str, file: str, *, json: bool | None = None) -> Node:
         raise _too_deep(Place(file)) from None
     if root is None or (isinstance(root, yaml.ScalarNode) and is_plain(root) and not root.value):
         raise InputError("the file is empty", place=Place(file))
-    _check_tree(root, file)
+    found = _check_tree(root, file)
+    if errors is None:
+        raise_all(found)
+    else:
+        errors += found
     return root
 
 
@@ -231,8 +238,8 @@ def _translate(error: Any, text: str, file: str) -> InputError:
     return InputError(f"not valid YAML: {problem}{context}", place=place, hint=hint)
 
 
-def _check_tree(root: Node, file: str) -> None:
-    """Refuse tags, duplicate and merge keys, circles, and aliases that multiply; all errors are told at once."""
+def _check_tree(root: Node, file: str) -> list[AttnError]:
+    """Find tags, duplicate and merge keys, and leave these keys out; refuse circles, and aliases that multiply."""
     errors: list[AttnError] = []
     sizes: dict[int, int] = {}  # of finished collections, aliases followed
     open_nodes: set[int] = set()
@@ -253,7 +260,10 @@ def _check_tree(root: Node, file: str) -> None:
         if node.tag != _TAG:
             errors.append(_tag_error(node, file))
         if node.id == "mapping":
-            errors += _key_errors(node, file)
+            odd = _key_errors(node, file)
+            errors += odd
+            places = {error.place for error in odd}
+            node.value = [pair for pair in node.value if not odd or place_of(pair[0], file) not in places]
         open_nodes.add(id(node))
         if len(open_nodes) > DEEPEST:
             raise _too_deep(place_of(node, file))
@@ -265,11 +275,11 @@ def _check_tree(root: Node, file: str) -> None:
                 written += 1
                 if child.tag != _TAG:
                     errors.append(_tag_error(child, file))
-    raise_all(errors)
     if sizes[id(root)] - written > EXPANDED:
         raise InputError(
             f"its aliases multiply to more than {EXPANDED:,} values", place=place_of(root, file), hint="write it out"
         )
+    return errors
 
 
 def _children(node: Node) -> list[Node]:
