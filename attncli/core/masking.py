@@ -139,8 +139,11 @@ class Masks:
             self._note_alignment(aligned, extent)
         self.at = extent.at(self.alignment)
         self.texts = [spec.text if not spec.aligned else replace(spec, alignment=self.alignment).text for spec in specs]
-        self._predicates = [spec.function(extent, spec.argument) for spec in specs]
-        for spec, predicate in zip(specs, self._predicates, strict=True):
+        # Each with whether it looks only at i - j, so that a tile can ask once for a whole diagonal.
+        self.predicates = [
+            (spec.function(extent, spec.argument), bool(spec.facts.get("by_offset"))) for spec in specs
+        ]
+        for spec, (predicate, _) in zip(specs, self.predicates, strict=True):
             note = getattr(predicate, "note", None)
             if note:
                 self.notes.append(f"{spec.name}: {note}")
@@ -149,7 +152,7 @@ class Masks:
         """Booleans that broadcast to that part of (*batch, H, n, m)."""
         part = self.at.part(queries, keys)
         visible: Array = np.ones((part.query.size, part.key.size), dtype=bool)
-        for predicate in self._predicates:
+        for predicate, _ in self.predicates:
             visible = visible & np.asarray(predicate(part), dtype=bool)
         return visible
 

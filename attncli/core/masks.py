@@ -24,6 +24,7 @@ Predicate = Callable[[At], Array]
     formula="j <= i",
     source="Vaswani et al. 2017, arXiv:1706.03762",
     aligned=True,
+    by_offset=True,
     spec="causal | causal:top-left | causal:bottom-right",
 )
 def causal(extent: Extent, _: None) -> Predicate:
@@ -45,6 +46,7 @@ def _window(name: str, argument: Any) -> list[int | str]:
     aligned=True,
     takes="numbers",
     parse=_window,
+    by_offset=True,
     spec="window:L,R | window:L,R:bottom-right",
 )
 def window(extent: Extent, limits: list[int | str]) -> Predicate:
@@ -173,6 +175,7 @@ def segments(extent: Extent, halves: list[list[int]]) -> Predicate:
     aligned=True,
     takes="numbers",
     parse=whole_numbers,
+    by_offset=True,
     spec="dilated:S",
 )
 def dilated(extent: Extent, argument: list[int]) -> Predicate:
@@ -208,9 +211,16 @@ class TablePredicate:
         self.note = note
 
     def __call__(self, at: At) -> Array:
-        rows = slice(None) if self.table.shape[-2] == 1 else at.query[:, 0]
-        found: Array = self.table[..., rows, :][..., at.key]
+        rows = slice(None) if self.table.shape[-2] == 1 else _run(at.query[:, 0])
+        found: Array = self.table[..., rows, :][..., _run(at.key)]
         return found
+
+
+def _run(indices: Array) -> Array | slice:
+    """Neighbouring indices as a slice, which copies nothing."""
+    if indices.size and indices[-1] - indices[0] + 1 == indices.size:
+        return slice(int(indices[0]), int(indices[-1]) + 1)
+    return indices
 
 
 def _table(name: str, array: Array, extent: Extent, meaning: Callable[[Array], Array]) -> TablePredicate:
