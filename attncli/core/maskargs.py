@@ -10,37 +10,42 @@ from attncli.lazy import Array, np
 
 def whole_numbers(name: str, argument: Any, *, negative: bool = False) -> list[int]:
     """`3,2`, [3, 2], 3 or an array as a list of integers. Raises UsageError for anything else."""
-    if isinstance(argument, str):
-        parts: list[Any] = [part.strip() for part in argument.split(",")]
-    elif isinstance(argument, np.ndarray):
-        parts = argument.ravel().tolist()
-    else:
-        parts = list(argument) if isinstance(argument, list | tuple | range) else [argument]
     numbers = []
-    for part in parts:
-        try:
-            number = float(part)
-        except (TypeError, ValueError):
-            number = np.nan
-        odd = isinstance(part, str) and ("_" in part or not part.isascii())
-        if odd or not np.isfinite(number) or number != int(number):
-            raise UsageError(f"{name}: {part!r} is not a whole number", hint=f"as in {name}:3,2")
+    for number in as_numbers(name, argument).ravel().tolist():
+        if not is_whole(number):
+            raise UsageError(f"{name}: {number:g} is not a whole number", hint=f"as in {name}:3,2")
         if number < 0 and not negative:
-            raise UsageError(f"{name}: {part} is negative", hint="counting starts at 0")
+            raise UsageError(f"{name}: {number:g} is negative", hint="counting starts at 0")
         numbers.append(int(number))
     return numbers
 
 
+def is_whole(number: float) -> bool:
+    """Neither a fraction nor infinite nor NaN."""
+    return bool(np.isfinite(number)) and number == int(number)
+
+
 def as_numbers(name: str, argument: Any) -> Array:
-    """The argument as an array of integers, its axes kept where it has some."""
+    """The argument as an array of float64, its axes kept where it has some. Raises UsageError, ShapeError."""
     if isinstance(argument, np.ndarray):
-        return np.array(whole_numbers(name, argument, negative=True)).reshape(argument.shape)
-    if isinstance(argument, list | tuple) and argument and isinstance(argument[0], list | tuple):
-        rows = [whole_numbers(name, row, negative=True) for row in argument]
+        return np.atleast_1d(argument.astype(np.float64))
+    parts = argument.split(",") if isinstance(argument, str) else argument
+    rows = list(parts) if isinstance(parts, list | tuple | range) else [parts]
+    if rows and all(isinstance(row, list | tuple) for row in rows):
         if len({len(row) for row in rows}) != 1:
             raise ShapeError(f"{name}: rows of unlike length", hint="sequences x queries")
-        return np.array(rows)
-    return np.array(whole_numbers(name, argument, negative=True))
+        return np.array([[_number(name, part) for part in row] for row in rows])
+    return np.array([_number(name, part) for part in rows], dtype=np.float64)
+
+
+def _number(name: str, part: Any) -> float:
+    try:
+        if isinstance(part, str) and ("_" in part or not part.isascii()):
+            raise ValueError(part)
+        return float(part)
+    except (TypeError, ValueError):
+        shown = part.strip() if isinstance(part, str) else part
+        raise UsageError(f"{name}: {shown!r} is not a number", hint=f"as in {name}:3,2") from None
 
 
 def decide_array_axes(

@@ -83,10 +83,14 @@ class MaskSpec:
             argument = argument.tolist() if argument.ndim == 1 and "parse" in self.facts else None
         if argument is not None:
             halves = argument if argument and isinstance(argument[0], list) else [argument]
-            parts.append("/".join(",".join(map(str, half)) for half in halves))
+            parts.append("/".join(",".join(_spelled(part) for part in half) for half in halves))
         if self.alignment is not None:
             parts.append(self.alignment)
         return ":".join(parts)
+
+
+def _spelled(part: Any) -> str:
+    return f"{part:.17g}" if isinstance(part, float) else str(part)
 
 
 def split_spec(text: str) -> tuple[str, str | None, str | None]:
@@ -140,9 +144,7 @@ class Masks:
         self.at = extent.at(self.alignment)
         self.texts = [spec.text if not spec.aligned else replace(spec, alignment=self.alignment).text for spec in specs]
         # Each with whether it looks only at i - j, so that a tile can ask once for a whole diagonal.
-        self.predicates = [
-            (spec.function(extent, spec.argument), bool(spec.facts.get("by_offset"))) for spec in specs
-        ]
+        self.predicates = [(spec.function(extent, spec.argument), bool(spec.facts.get("by_offset"))) for spec in specs]
         for spec, (predicate, _) in zip(specs, self.predicates, strict=True):
             note = getattr(predicate, "note", None)
             if note:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attncli.core.maskargs import as_numbers, decide_array_axes, whole_numbers
+from attncli.core.maskargs import as_numbers, decide_array_axes, is_whole, whole_numbers
 from attncli.core.masking import MASKS, At, Extent, Masks, MaskSpec, mask, mask_spec, split_spec
 from attncli.errors import ShapeError, UsageError
 from attncli.lazy import Array, np
@@ -66,13 +66,13 @@ def window(extent: Extent, limits: list[int | str]) -> Predicate:
 def lengths(extent: Extent, numbers: Array) -> Predicate:
     """Only the first keys of each sequence are real, the rest is padding. Past keys count."""
     if numbers.ndim == 2:
-        return _by_query(extent, numbers)
-    _within_keys("lengths", numbers, extent)
+        return _by_query("lengths", extent, numbers)
+    numbers = _within_keys("lengths", numbers, extent)
     if numbers.size == 1:
         return lambda at: at.key < numbers.reshape(())
     if extent.sequences == 1:
         if numbers.size == extent.n:
-            return _by_query(extent, numbers)
+            return _by_query("lengths", extent, numbers)
         raise ShapeError(
             f"lengths has {numbers.size} numbers, but there is one sequence of {extent.n} queries",
             hint=f"give one number for all, or {extent.n}, one a query",
@@ -95,15 +95,14 @@ def lengths(extent: Extent, numbers: Array) -> Predicate:
 )
 def lengths_per_query(extent: Extent, numbers: Array) -> Predicate:
     """As lengths, with a length of its own for each query; a file is sequences x queries."""
-    return _by_query(extent, numbers)
+    return _by_query("lengths-per-query", extent, numbers)
 
 
-def _by_query(extent: Extent, numbers: Array) -> Predicate:
-    _within_keys("lengths-per-query", numbers, extent)
-    table = np.atleast_2d(numbers)
+def _by_query(name: str, extent: Extent, numbers: Array) -> Predicate:
+    table = np.atleast_2d(_within_keys(name, numbers, extent))
     if table.shape[1] != extent.n or table.shape[0] not in (1, extent.sequences):
         raise ShapeError(
-            f"lengths-per-query is {table.shape[0]} x {table.shape[1]}, but there are "
+            f"{name} is {table.shape[0]} x {table.shape[1]}, but there are "
             f"{extent.sequences} sequences of {extent.n} queries",
             hint="one number a query, and one row a sequence where they differ",
         )
@@ -238,7 +237,8 @@ def _zero_or_one(name: str, array: Array) -> Array:
     return array.astype(bool)
 
 
-def _within_keys(name: str, numbers: Array, extent: Extent) -> None:
-    if numbers.size and (numbers.min() < 0 or numbers.max() > extent.m):
-        odd = numbers[(numbers < 0) | (numbers > extent.m)].flat[0]
-        raise UsageError(f"{name}: {odd} is not among 0..{extent.m}, the number of keys")
+def _within_keys(name: str, numbers: Array, extent: Extent) -> Array:
+    for number in numbers.ravel().tolist():
+        if not is_whole(number) or not 0 <= number <= extent.m:
+            raise UsageError(f"{name}: {number:g} is not among 0..{extent.m}, the number of keys")
+    return numbers.astype(np.int64)
