@@ -154,14 +154,20 @@ class Attention:
 
     def scaled(self) -> None:
         """scores x scale: for scaled-dot, and where a scale was given."""
-        if self.begin in ("scaled", "masked"):
+        if not self.find_scale():
             return
+        self.logits = self.steps["scaled"] = self._within_reach(self.logits * self.dtype.type(self.scale))
+
+    def find_scale(self) -> bool:
+        """Whether anything is scaled, and by what."""
+        if self.begin in ("scaled", "masked"):
+            return False
         rules = self.rules
         by_width = self.score.scaled if self.score else self.begin == "scores" and rules.d_k is not None
         if not by_width and rules.scale is None and rules.temperature is None:
-            return
+            return False
         self.scale = rules.scale if rules.scale is not None else self._default_scale(by_width)
-        self.logits = self.steps["scaled"] = self._within_reach(self.logits * self.dtype.type(self.scale))
+        return True
 
     def _default_scale(self, by_width: bool) -> float:
         scale = 1.0
@@ -202,7 +208,7 @@ class Attention:
         for shows in (self.reach, self.unbarred):
             visible = visible if shows is None else visible & shows
         counted = visible
-        self.masks = Masks(self.rules.masks, self.extent, self.rules.alignment) if self.begin != "masked" else None
+        self.masks = self.bind_masks()
         if self.masks and self.rules.masks:
             self.notes += self.masks.notes
             shown = self.masks.visible()
@@ -220,6 +226,10 @@ class Attention:
         self.visible, self.counted = visible, counted
         self.empty = ~np.any(visible, axis=-1, keepdims=True) | (self.extent.m == 0)
 
+    def bind_masks(self) -> Masks | None:
+        """The masks for these sizes; None where the problem begins after them."""
+        return None if self.begin == "masked" else Masks(self.rules.masks, self.extent, self.rules.alignment)
+
     def weights(self) -> None:
         """The normalizer over the keys; then the rule for queries that see no key."""
         counted = self.visible if self.normalizer.facts.get("visible_only") else self.counted
@@ -232,18 +242,30 @@ class Attention:
         if self.empty.any() and weights.shape[-2]:
             weights = self._empty_rows(weights)
         self.steps["weights"] = weights
-        self.notes += notes.attended(self.logits, self.counted, self.empty, self.extent)
+        self.tell_scores()
 
     def _empty_rows(self, weights: Array) -> Array:
         rule, m = self.rules.empty_rows, self.extent.m
-        note = notes.empty_queries(np.broadcast_to(self.empty, (*weights.shape[:-1], 1)), rule, self.extent)
-        if rule == "error":
-            raise InputError(note, hint="--empty-rows zero, nan or uniform says what such a query gets")
-        self.notes.append(note)
+        self.tell_empty(np.broadcast_to(self.empty, (*weights.shape[:-1], 1)))
         value = {"zero": 0.0, "nan": np.nan, "uniform": 1 / m if m else 0.0}[rule]
         if rule != "zero":
             self.reaching = self.counted | self.empty
         return np.where(self.empty, self.dtype.type(value), weights)
+
+    def tell_empty(self, empty: Array) -> None:
+        """Note the queries that see no key, (..., n, 1), or refuse them."""
+        note = notes.empty_queries(empty, self.rules.empty_rows, self.extent)
+        if self.rules.empty_rows == "error":
+            raise InputError(note, hint="--empty-rows zero, nan or uniform says what such a query gets")
+        self.notes.append(note)
+
+    def tell_scores(self) -> None:
+        """Note what among the scores spoils a row."""
+        self.notes += notes.attended(notes.spoiled_scores(self.logits, self.counted, self.empty), self.extent)
+
+    def tell_values(self, values: Array) -> None:
+        """Note what among the values spoils the output."""
+        self.notes += notes.attended_values(notes.spoiled_values(values, self.reaching), self.extent)
 
     def given_weights(self) -> None:
         """A problem that begins at the weights: they are what they are."""
@@ -258,7 +280,7 @@ class Attention:
         if self.parts.v is None:
             return
         heads = weighted_sum(self.steps["weights"], self.parts.v, self.reaching)
-        self.notes += notes.spoiled_values(self.parts.v, self.reaching, self.extent)
+        self.tell_values(self.parts.v)
         if self.rules.empty_rows == "nan" and self.empty.any():
             heads = np.where(self.empty, self.dtype.type(np.nan), heads)
         if self.parts.heads is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from attncli.core.masks import Extent
 from attncli.lazy import Array, np
 
@@ -13,43 +16,63 @@ def empty_queries(empty: Array, rule: str, extent: Extent) -> str:
 
     empty: (..., n, 1) booleans.
     """
-    places = [_where("query", index[:-1], extent) for index in np.argwhere(empty)]
+    indices = np.argwhere(empty)
+    places = [_where("query", index[:-1], extent) for index in indices[: _LISTED + 1]]
     got = {"zero": "weights and output 0", "nan": "NaN", "uniform": "equal weights", "error": "an error"}[rule]
     what = "sees no key" if len(places) == 1 else "see no key"
-    return f"{_listed(places)} {what}: {got} (--empty-rows {rule})"
+    return f"{_listed(places, len(indices))} {what}: {got} (--empty-rows {rule})"
 
 
-def attended(logits: Array, counted: Array, empty: Array, extent: Extent) -> list[str]:
-    """The note that places a NaN or +inf among the scores that count, if there is any; a row of -inf alone, too."""
+@dataclass
+class Spoiled:
+    """Scores that count and are NaN or +inf: the indices of some, (*batch, H, query, key), and how many there are.
+
+    sunk: which queries have scores of -inf alone, though they see something, (..., n, 1).
+    """
+
+    indices: list[tuple[int, ...]]
+    count: int
+    sunk: Array
+
+
+def spoiled_scores(logits: Array, counted: Array, empty: Array) -> Spoiled:
+    """What among the scores (..., n, m) gives NaN."""
     with np.errstate(invalid="ignore"):
         bad: Array = (np.isnan(logits) | np.isposinf(logits)) & counted
-        sunk = np.isneginf(logits).all(axis=-1, keepdims=True) & ~empty if logits.shape[-1] else empty & False
+        sunk: Array = np.isneginf(logits).all(axis=-1, keepdims=True) & ~empty if logits.shape[-1] else empty & False
+    count = int(bad.sum())
+    return Spoiled([tuple(index) for index in np.argwhere(bad)[: _LISTED + 1]] if count else [], count, sunk)
+
+
+def attended(spoiled: Spoiled, extent: Extent) -> list[str]:
+    """The note that places a NaN or +inf among the scores that count, if there is any; a row of -inf alone, too."""
     told = []
-    if bad.any():
-        places = [
-            f"{_where('query', index[:-1], extent)}, key {index[-1] + 1}" for index in np.argwhere(bad)[: _LISTED + 1]
-        ]
-        told.append(f"NaN or infinity among the scores that count gives NaN: {_listed(places, int(bad.sum()))}")
-    if sunk.any():
-        places = [_where("query", index[:-1], extent) for index in np.argwhere(sunk)]
-        told.append(f"every score is -inf, which gives NaN: {_listed(places)}")
+    if spoiled.count:
+        places = [f"{_where('query', index[:-1], extent)}, key {index[-1] + 1}" for index in spoiled.indices]
+        told.append(f"NaN or infinity among the scores that count gives NaN: {_listed(places, spoiled.count)}")
+    if spoiled.sunk.any():
+        indices = np.argwhere(spoiled.sunk)
+        places = [_where("query", index[:-1], extent) for index in indices[: _LISTED + 1]]
+        told.append(f"every score is -inf, which gives NaN: {_listed(places, len(indices))}")
     return told
 
 
-def spoiled_values(v: Array, counted: Array, extent: Extent) -> list[str]:
-    """The note that places a NaN or infinity among the values that count, if there is any.
+def spoiled_values(v: Array, counted: Array) -> Array:
+    """Which values that count hold NaN or infinity, (..., m).
 
     v: (..., m, d_v)   counted: (..., n, m), or what broadcasts to it
     """
-    spoiled = ~np.isfinite(v).all(axis=-1)
-    if not spoiled.any():
-        return []
-    reaching = spoiled & counted.any(axis=-2)
+    spoiled: Array = ~np.isfinite(v).all(axis=-1)
+    return spoiled & counted.any(axis=-2) if spoiled.any() else spoiled
+
+
+def attended_values(reaching: Array, extent: Extent) -> list[str]:
+    """The note that places a NaN or infinity among the values that count, (..., m), if there is any."""
     places = [_where("key", index, extent) for index in np.argwhere(reaching)[: _LISTED + 1]]
     return [f"NaN or infinity among the values that count: {_listed(places, int(reaching.sum()))}"] if places else []
 
 
-def _where(kind: str, index: Array, extent: Extent) -> str:
+def _where(kind: str, index: Array | Sequence[int], extent: Extent) -> str:
     """`sequence 1, head 2, query 3` from the indices (*batch, H, n)."""
     *leading, last = (int(i) + 1 for i in index)
     names = ["sequence"] * len(extent.batch) + (["head"] if extent.heads is not None else [])

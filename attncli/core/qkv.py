@@ -29,8 +29,12 @@ class QKV:
     joined: bool
 
 
-def query_key_value(inputs: Mapping[str, Array], begin: str | None, heads: int | None, kv_heads: int | None) -> QKV:
+def query_key_value(
+    inputs: Mapping[str, Array], begin: str | None, heads: int | None, kv_heads: int | None, *, spread: bool = True
+) -> QKV:
     """Q = X W_Q + b_Q and so on. `begin` names a later step that is given, before which no Q and K are needed.
+
+    spread: repeat the heads of grouped keys and values; else they stay G, (..., G, m, d).
 
     Raises UsageError for what is missing or given twice, ShapeError for sizes that disagree.
     """
@@ -55,11 +59,18 @@ def query_key_value(inputs: Mapping[str, Array], begin: str | None, heads: int |
             x = split_heads(name, x, heads if name == "Q" else key_heads)
         elif x.ndim == 2:
             x = x[None]
-        return x if name == "Q" else repeat_heads(name, x, heads)
+        return x
 
-    q, k, v = split("Q"), split("K"), split("V")
-    named = {"Q": q, "K": k, "V": v, begin or "": begun}
-    common_leading({name: array for name, array in named.items() if array is not None})
+    parts = {name: x for name in ("Q", "K", "V") if (x := split(name)) is not None}
+    repeated = parts
+    if heads is not None:
+        # Without tokens where nothing is to be spread: the heads must fit all the same.
+        repeated = {
+            name: x if name == "Q" else repeat_heads(name, x if spread else x[..., :0, :], heads)
+            for name, x in parts.items()
+        }
+    common_leading(repeated if begun is None else repeated | {begin or "": begun})
+    q, k, v = ((repeated if spread else parts).get(name) for name in ("Q", "K", "V"))
     return QKV(steps, q, k, v, heads, max(pasts.values(), default=0), joined)
 
 
