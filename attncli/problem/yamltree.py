@@ -264,8 +264,12 @@ def _check_tree(root: Node, file: str) -> list[AttnError]:
             errors += odd
             places = {error.place for error in odd}
             node.value = [pair for pair in node.value if not odd or place_of(pair[0], file) not in places]
+        if {(child.id, child.tag) for child in children} <= {("scalar", _TAG)}:  # most lists: a row of numbers
+            written += len(children)
+            sizes[id(node)] = 1 + len(children)
+            continue
         open_nodes.add(id(node))
-        if len(open_nodes) > DEEPEST:
+        if len(open_nodes) >= DEEPEST:
             raise _too_deep(place_of(node, file))
         stack.append((node, True))
         for child in children:

@@ -39,6 +39,7 @@ for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
 Stdin = Callable[[], bytes]
+_STDIN = "standard input"
 
 
 def read_matrix(
@@ -128,7 +129,7 @@ def _source(spec: str, base: Path | None, stdin: Stdin | None) -> tuple[Source, 
     if "::" in spec and not _exists(spec, base):
         path, _, name = spec.rpartition("::")
     if path == "-":
-        return Source("standard input", stream=stdin or _read_stdin), name
+        return Source(_STDIN, stream=stdin or _read_stdin), name
     where = Path(path) if base is None else base / path
     return open_source(where, str(where)), name
 
@@ -169,7 +170,8 @@ def _pick(arrays: dict[str, Matrix], name: str | None, file: str) -> Matrix:
             raise InputError("the file holds no array", place=Place(file))
         first = next(iter(arrays))
         what = f"the file holds {len(arrays)} arrays: {', '.join(arrays)}"
-        raise InputError(what, place=Place(file), hint=f"name one of them: {file}::{first}")
+        path = "-" if file == _STDIN else file
+        raise InputError(what, place=Place(file), hint=f"name one of them: {path}::{first}")
     if name in arrays:
         return arrays[name]
     if list(arrays) == [""]:

@@ -69,7 +69,7 @@ def _plain(data: bytes, file: str, options: ReadOptions, separator: str | None) 
     """The quick way for what most files are: plain decimals and nothing else. None where a closer look is needed."""
     if options.decimal != "." or options.header or options.labels:
         return None
-    data = data.removeprefix(BOM_UTF8)
+    data = data.removeprefix(BOM_UTF8).replace("\u2212".encode(), b"-")
     others = {byte for byte in b"\t;,|" if separator is None or separator.encode() == bytes([byte])}
     if data.translate(None, b"0123456789.+-eE \r\n" + (b"\t" if separator == BLANKS else b"") + bytes(others)):
         return None
@@ -78,13 +78,12 @@ def _plain(data: bytes, file: str, options: ReadOptions, separator: str | None) 
         return None
     first = numbered[0][1]
     mark = separator or next((mark for mark in "\t;" if mark in first), ",")
-    cut = None if mark == BLANKS else mark
     try:
-        rows = [list(map(float, line.split(cut))) for _, line in numbered]
-        array = np.array(rows)
+        lines = [line for _, line in numbered]
+        array = np.loadtxt(lines, delimiter=None if mark == BLANKS else mark, comments=None, ndmin=2)
     except ValueError:  # an odd cell, or rows of unequal length
         return None
-    if array.ndim != 2 or not array.size or np.isinf(array).any():
+    if np.isinf(array).any():  # 1e400
         return None
 
     def spelling() -> list[Any]:
@@ -106,8 +105,8 @@ class _Table:
             raise InputError("the file has no rows: it holds no numbers", place=Place(file))
         self._refuse_separators_only()
         self._drop_trailing_separators()
-        self.short = self._check_widths()
         self.truths = self.rows[-1].cells[-1].strip().lower() in ("true", "false")
+        self.short = self._check_widths()
         self.labels, self.header = self._labels_and_header()
 
     def matrix(self) -> Matrix:
@@ -191,16 +190,18 @@ class _Table:
         """Whether none of these cells is a number; where only some are, nothing is guessed."""
         values = [self._is_value(row.cells[i]) for row, i in cells]
         for (row, i), value in zip(cells, values, strict=True):
-            if not value and not self.truths and looks_like_number(row.cells[i], decimal=self.options.decimal):
+            if not value and looks_like_number(row.cells[i], decimal=self.options.decimal):
                 self._value(row, i)  # raises: a number gone wrong is no word
         if not any(values):
             return bool(values)
         if all(values):
             return False
         row, i = cells[values.index(False)]
-        shown = quote(row.cells[i].strip()) if not row.is_empty(i) else "an empty cell"
+        if row.is_empty(i):
+            self._value(row, i)  # raises: nothing is no word either
         raise InputError(
-            f"line {row.line}, column {i + 1}: {shown} is not a number, but other cells of {where} are",
+            f"line {row.line}, column {i + 1}: {quote(row.cells[i].strip())} is not a number, but other cells of "
+            f"{where} are",
             place=Place(self.file, row.line, i + 1),
             hint=f"if {where} is {meant}, say so: {_OPTIONS}",
         )
@@ -219,7 +220,7 @@ class _Table:
             if self.options.decimal == "." and _DECIMALS.fullmatch("".join(texts)):
                 try:
                     numbers = list(map(float, texts))
-                    if not any(map(math.isinf, numbers)):
+                    if math.inf not in numbers and -math.inf not in numbers:
                         values.append(numbers)
                         continue
                 except ValueError:
