@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 # Embeddings, overrides and isolates would reorder the numbers beside them.
 _BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -12,8 +11,7 @@ _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _ISOLATE, _POP = "\u2068", "\u2069"
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """What the reader wants and what the place of display can show.
 
     precision: decimals, 0 to 17. rounding: "half-even" or "half-up". width: of the terminal, None without a limit.
@@ -29,7 +27,7 @@ class Look:
     encoding: str = "utf-8"
     terminal: bool = False
 
-    @cached_property
+    @property
     def codec(self) -> str:
         """The encoding that labels must fit in; a name that Python does not know is taken for ASCII."""
         try:
@@ -46,12 +44,12 @@ class Look:
             return False
         return True
 
-    @cached_property
+    @property
     def hidden(self) -> str:
         """The mark of a hidden cell."""
         return "·" if self.can_show("·") else "."
 
-    @cached_property
+    @property
     def gap(self) -> str:
         """The mark of rows or columns that are left out."""
         return "…" if self.can_show("…") else "..."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from attncli.core.normalizers import NORMALIZERS
 from attncli.core.trace import STEPS, Trace, parse_address
@@ -19,12 +19,11 @@ _WEIGHTS = ("weights", "weights_back")
 _PLURAL = {"query": "queries", "key": "keys", "feature": "features"}
 
 
-@dataclass(frozen=True)
-class Sheet:
+class Sheet(NamedTuple):
     """A matrix ready to be drawn.
 
     title: `weights[2], head 2`. size: `3 queries x 3 keys`. caption: what the numbers are. labels and cells: as shown.
-    rows, columns: the positions that are shown, counted from 0, None where some are left out. count: of all.
+    rows, columns: the positions that are shown, counted from 0, None where some are left out; of: their counts in all.
     hidden, largest: which cells are hidden, and which are the largest of their query; empty without colour.
     """
 
@@ -36,7 +35,7 @@ class Sheet:
     cells: list[list[str]]
     rows: list[int | None]
     columns: list[int | None]
-    count: tuple[int, int]
+    of: tuple[int, int]
     hidden: frozenset[tuple[int, int]]
     largest: frozenset[tuple[int, int]]
 
@@ -49,7 +48,7 @@ class Sheet:
         """A note of the rows and columns that are left out, or None."""
         parts = [
             f"{name} {ENDS + 1}-{total - ENDS} of {total}"
-            for name, shown, total in zip(("rows", "columns"), (self.rows, self.columns), self.count, strict=True)
+            for name, shown, total in zip(("rows", "columns"), (self.rows, self.columns), self.of, strict=True)
             if None in shown
         ]
         return f"{' and '.join(parts)} not shown; --format csv and -o give them all" if parts else None
@@ -96,7 +95,7 @@ def sheet(trace: Trace, address: str, look: Look, *, elide: bool = True) -> Shee
         cells=cells,
         rows=rows,
         columns=columns,
-        count=(array.shape[0], array.shape[1]),
+        of=(array.shape[0], array.shape[1]),
         hidden=_positions(hidden, rows, columns) if look.color else frozenset(),
         largest=_positions(_largest(trace, address, array), rows, columns) if look.color else frozenset(),
     )

@@ -1,20 +1,20 @@
 """Sheets as Rich tables that fit a width without ever cutting a number.
 
 Rich shortens what does not fit, and takes its time over many cells. So the widths are settled here, a block of columns
-becomes one cell of aligned text, and Rich draws the box and the styles.
+becomes one cell of aligned text, and Rich draws the box and the styles. Where no styles are wanted (pipes, files), the
+same box is drawn without Rich's console, whose import costs a quarter of NumPy's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from attncli.report.look import Look, fold, pad, widths, wrapped
 from attncli.report.sheet import Sheet
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from rich.box import Box
 
 FRAME = len("│ ") + len(" │ ") + len(" │")
 GAP = "  "
@@ -22,8 +22,7 @@ GAP = "  "
 HEADER = 12
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Columns that stand side by side: their positions in the sheet, their widths, and the width of the labels."""
 
     columns: list[int]
@@ -34,6 +33,14 @@ class Block:
     def width(self) -> int:
         """Terminal columns of the block with its frame."""
         return FRAME + self.label_width + sum(self.widths) + len(GAP) * (len(self.widths) - 1)
+
+
+class Line(NamedTuple):
+    """A line of a block: label and numbers, both at full width, and the styles of parts of the numbers."""
+
+    label: str
+    numbers: str
+    styles: list[tuple[str, int, int]]
 
 
 def blocks(sheet: Sheet, width: int | None) -> list[Block]:
@@ -61,24 +68,32 @@ def blocks(sheet: Sheet, width: int | None) -> list[Block]:
     # A block of nothing but the mark of left-out columns says nothing.
     result = [block for block in result if any(sheet.columns[j] is not None for j in block.columns)]
     spare = max(width - max(block.width for block in result), 0)
-    return [replace(block, label_width=min(whole.label_width, labels + spare)) for block in result]
+    return [block._replace(label_width=min(whole.label_width, labels + spare)) for block in result]
 
 
 def draw(sheet: Sheet, look: Look) -> Iterator[str]:
     """The heading, the blocks and the notes of a sheet, as lines of text without their ends."""
-    for line in wrapped(sheet.heading, look):
-        yield from _styled(line, "bold", look)
+    yield from _heading(sheet, look)
     if not sheet.cells or not sheet.columns:
         yield "(nothing to show)"
         return
     parts = blocks(sheet, look.width)
     for block in parts:
         if len(parts) > 1:
-            yield from wrapped(f"columns {_span(sheet, block)} of {sheet.count[1]}", look)
+            yield from wrapped(f"columns {_span(sheet, block)} of {sheet.of[1]}", look)
         yield from _box(sheet, block, look)
     note = sheet.left_out()
     if note:
         yield from wrapped(note, look)
+
+
+def _heading(sheet: Sheet, look: Look) -> list[str]:
+    plain = wrapped(sheet.heading, look)
+    if not look.color:
+        return plain
+    from attncli.report.styled import bold
+
+    return [bold(line) for line in plain]
 
 
 def _span(sheet: Sheet, block: Block) -> str:
@@ -95,69 +110,53 @@ def _span(sheet: Sheet, block: Block) -> str:
 
 def _box(sheet: Sheet, block: Block, look: Look) -> Iterator[str]:
     from rich import box
-    from rich.table import Table
-    from rich.text import Text
 
     borders = box.SQUARE if look.can_show("┌─┬┐│├┼┤└┴┘") else box.ASCII
-    table = Table(box=borders, border_style="dim", header_style="")
-    table.add_column("", no_wrap=True, overflow="ignore", width=block.label_width)
-    header = [fold(sheet.column_labels[j], width) for j, width in zip(block.columns, block.widths, strict=True)]
-    height = max(map(len, header))
-    lines = [
-        GAP.join(
-            pad(look.isolated(line), width, right=True)
-            for line, width in zip(level, block.widths, strict=True)
-        )
-        for level in zip(*([""] * (height - len(texts)) + texts for texts in header), strict=True)
-    ]
-    body_width = block.width - FRAME - block.label_width
-    table.add_column(Text("\n".join(lines)), no_wrap=True, overflow="ignore", width=body_width)
-    labels, body = Text(), Text()
-    for i, label in enumerate(sheet.row_labels):
-        folded = fold(label, block.label_width)
-        labels.append("\n".join(map(look.isolated, folded)) + "\n")
-        _append_row(body, sheet, block, i, look)
-        body.append("\n" * len(folded))
-    labels.right_crop(1)
-    body.right_crop(1)
-    table.add_row(labels, body)
-    yield from _lines(table, block.width, look)
+    header, body = list(_header(sheet, block, look)), list(_body(sheet, block, look))
+    if look.color:
+        from attncli.report.styled import table
+
+        return iter(table(header, body, borders, block.width))
+    return _plain_box(header, body, block, borders)
 
 
-def _append_row(body: Text, sheet: Sheet, block: Block, i: int, look: Look) -> None:
-    cells = sheet.cells[i]
-    start = len(body)
-    body.append(GAP.join(cells[j].rjust(width) for j, width in zip(block.columns, block.widths, strict=True)))
-    if not look.color:
-        return
+def _plain_box(header: list[Line], body: list[Line], block: Block, borders: Box) -> Iterator[str]:
+    """The box as `styled.table` draws it, without styles."""
+    inner = [block.label_width + 2, block.width - FRAME - block.label_width + 2]
+    yield borders.get_top(inner)
+    for line in header:
+        yield f"{borders.head_left} {line.label} {borders.head_vertical} {line.numbers} {borders.head_right}"
+    yield borders.get_row(inner, "head")
+    for line in body:
+        yield f"{borders.mid_left} {line.label} {borders.mid_vertical} {line.numbers} {borders.mid_right}"
+    yield borders.get_bottom(inner)
+
+
+def _header(sheet: Sheet, block: Block, look: Look) -> Iterator[Line]:
+    """The labels of the columns, folded, standing on the line below them."""
+    folded = [fold(sheet.column_labels[j], width) for j, width in zip(block.columns, block.widths, strict=True)]
+    height = max(map(len, folded))
+    for level in zip(*([""] * (height - len(texts)) + texts for texts in folded), strict=True):
+        texts = (pad(look.isolated(text), width, right=True) for text, width in zip(level, block.widths, strict=True))
+        yield Line(" " * block.label_width, GAP.join(texts), [])
+
+
+def _body(sheet: Sheet, block: Block, look: Look) -> Iterator[Line]:
+    """The rows: numbers on the first line of a folded label."""
+    for i, (label, cells) in enumerate(zip(sheet.row_labels, sheet.cells, strict=True)):
+        numbers = GAP.join(cells[j].rjust(width) for j, width in zip(block.columns, block.widths, strict=True))
+        styles = _styles(sheet, block, i) if look.color else []
+        for text in fold(label, block.label_width):
+            yield Line(pad(look.isolated(text), block.label_width), numbers, styles)
+            numbers, styles = " " * len(numbers), []
+
+
+def _styles(sheet: Sheet, block: Block, i: int) -> list[tuple[str, int, int]]:
+    """Which parts of a row's numbers are dim (hidden) or bold (the largest)."""
+    result, end = [], -len(GAP)
     for j, width in zip(block.columns, block.widths, strict=True):
+        end += len(GAP) + width
         style = "dim" if (i, j) in sheet.hidden else "bold" if (i, j) in sheet.largest else None
         if style:
-            body.stylize(style, start + width - len(cells[j]), start + width)
-        start += width + len(GAP)
-
-
-def _styled(text: str, style: str, look: Look) -> Iterator[str]:
-    if not look.color:
-        yield text
-        return
-    from rich.cells import cell_len
-    from rich.text import Text
-
-    yield from _lines(Text(text, style=style), cell_len(text) + 1, look)
-
-
-def _lines(renderable: object, width: int, look: Look) -> list[str]:
-    """What Rich makes of it at that width, whatever the environment says of terminals and colours."""
-    import io
-
-    from rich.console import Console
-
-    console = Console(
-        file=io.StringIO(), width=width, height=100, color_system="standard" if look.color else None,
-        force_terminal=look.color, force_jupyter=False, force_interactive=False, legacy_windows=False,
-        markup=False, emoji=False, highlight=False, _environ={},
-    )  # fmt: skip
-    console.print(renderable)
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return text.removesuffix("\n").split("\n")
+            result.append((style, end - len(sheet.cells[i][j]), end))
+    return result

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -42,6 +46,8 @@ def test_every_number_stands_whole_at_every_width(
     expected = spell(array, precision)
     assert body_rows(drawn, len(rows)) == expected
     "\n".join(drawn).encode(encoding)
+    styled = lines_of(trace, look._replace(color=True), "scores")
+    assert [re.sub(r"\x1b\[\d*m", "", line) for line in styled] == drawn, "Rich and the plain box differ"
     blocks: list[list[str]] = [[]]
     for line in drawn:
         if line.startswith("columns "):
@@ -130,6 +136,17 @@ def test_a_hidden_cell_is_a_dot_and_a_small_number_is_not() -> None:
 def test_weights_of_an_empty_row_are_shown_where_it_got_some() -> None:
     trace = made(steps={"weights": np.full((2, 3), 1 / 3)}, visible=np.array([[True] * 3, [False] * 3]))
     assert body_rows(lines_of(trace, Look(precision=2)), 2) == [["0.33"] * 3] * 2
+
+
+def test_a_table_without_colour_does_not_pay_for_the_console_of_rich() -> None:
+    code = (
+        "import sys; from attncli.core.trace import Trace; from attncli.report.look import Look; import numpy\n"
+        "from attncli.report.renderers import render\n"
+        "text = ''.join(render(Trace({'scores': numpy.eye(3)}), None, Look()))\n"
+        "assert '\u250c' in text and 'rich.box' in sys.modules\n"
+        "assert not {'rich.console', 'rich.table', 'rich.text', 'yaml', 'csv'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""What Rich's table and console draw, with styles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.box import Box
+
+    from attncli.report.table import Line
+
+
+def table(header: list[Line], body: list[Line], borders: Box, width: int) -> list[str]:
+    """A table of two columns, the labels and the numbers, each a single cell of lines that are already aligned."""
+    drawn = Table(box=borders, border_style="dim", header_style="")
+    drawn.add_column("", no_wrap=True, overflow="ignore", width=cell_len(body[0].label))
+    names = Text("\n".join(line.numbers for line in header))
+    drawn.add_column(names, no_wrap=True, overflow="ignore", width=len(body[0].numbers))
+    labels, numbers = Text("\n".join(line.label for line in body)), Text()
+    for line in body:
+        start = len(numbers)
+        numbers.append(f"{line.numbers}\n")
+        for style, first, last in line.styles:
+            numbers.stylize(style, start + first, start + last)
+    numbers.right_crop(1)
+    drawn.add_row(labels, numbers)
+    return lines(drawn, width)
+
+
+def bold(text: str) -> str:
+    """A line of text in bold."""
+    return "".join(lines(Text(text, style="bold"), cell_len(text) + 1))
+
+
+def lines(renderable: RenderableType, width: int) -> list[str]:
+    """What Rich makes of it at that width, whatever the environment says of terminals and colours."""
+    import io
+
+    stream = io.StringIO()
+    console = Console(
+        file=stream, width=width, height=100, color_system="standard", force_terminal=True, force_jupyter=False,
+        force_interactive=False, legacy_windows=False, markup=False, emoji=False, highlight=False, _environ={},
+    )  # fmt: skip
+    console.print(renderable)
+    return stream.getvalue().removesuffix("\n").split("\n")
