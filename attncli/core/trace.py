@@ -47,7 +47,7 @@ STEPS: dict[str, Step] = {
         Step("lse", "log of the sum of e^s, stable", "n x 1", "query", "feature", on_request=True),
         Step("weights", "after the normalizer", "n x m", "query", "key"),
         Step("heads", "weights times V, one a head", "H x n x d_v", "query", "feature"),
-        Step("output", "the result, heads joined and through W_O", "n x d_v", "query", "feature"),
+        Step("output", "the weighted sum of the values", "n x d_v", "query", "feature"),
         Step("weights_back", "each key's weights over the queries", "m x n", "key", "query"),
         Step("output_back", "what the queries' side gives each key", "m x d_x", "key", "feature"),
     )
