@@ -1,0 +1,160 @@
+"""One problem as the checker sees it: its right numbers, and every array in one form.
+
+Letters: n queries, m keys, H heads, G key heads. In this form the sequences come first, always as many axes, then (in
+the steps from `kernel` to `heads`) the heads, 1 where there are none: data, Q, K, V and output are (..., n, d), scores
+and weights (..., H, n, m). More axes may stand in front: several computations at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from attncli.core.attend import Attention
+from attncli.core.maskargs import decide_array_axes
+from attncli.core.normalizers import find_normalizer
+from attncli.core.projections import join_heads, repeat_heads, split_heads
+from attncli.core.qkv import as_matrix
+from attncli.core.scores import ScoreSpec, score_spec
+from attncli.core.trace import STEPS, Trace
+from attncli.lazy import Array, np
+from attncli.problem.labels import set_labels
+from attncli.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+JOINED = ("X", "Y", "Q", "K", "V", "output", "past_k", "past_v")
+# Each step from the scores on is made from the last of those before it that the problem has.
+CHAIN = ("kernel", "scores", "scaled", "capped", "biased", "masked")
+
+
+class Frame:
+    """The facts of a problem that is marked. Everything is computed in double precision, whatever `dtype` says."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.rules = replace(problem.rules(), dtype="float64")
+        core = Attention(problem.arrays(), self.rules)
+        self.trace: Trace = core.trace(None)
+        self.trace.attention, self.trace.layout = problem.attention, problem.layout
+        set_labels(problem, self.trace)
+        self.begin = core.begin
+        self.joined: bool = core.parts.joined
+        self.heads = core.parts.heads or 1
+        self.key_heads = (self.rules.kv_heads or self.rules.heads or 1) if self.joined else 1
+        self.scale = self.trace.scale
+        self.normalizer = core.normalizer
+        self.sequences = max(array.ndim - self._own_axes(name) for name, array in self.trace.steps.items())
+        self.n, self.m = core.extent.n, core.extent.m
+        self.inputs = {name: self._input(name, array, core.inputs) for name, array in core.inputs.items()}
+        self._masks(core)
+
+    def has(self, step: str) -> bool:
+        """Whether this problem has the step."""
+        return step in self.trace
+
+    def exact(self, step: str) -> Array:
+        """The right numbers of a step."""
+        return self.uniform(step, self.trace.rows(step))
+
+    def uniform(self, step: str, array: Array) -> Array:
+        """A step, shaped as in the Trace, in the one form."""
+        if not self._is_joined(step) and self.trace.heads is None:
+            array = array[..., None, :, :]
+        return array.reshape((1,) * (self.axes(step) - array.ndim) + array.shape)
+
+    def axes(self, step: str) -> int:
+        """How many axes a step has in the one form."""
+        return self.sequences + (2 if self._is_joined(step) else 3)
+
+    def _own_axes(self, step: str) -> int:
+        return 2 if self._is_joined(step) else 2 + (self.trace.heads is not None)
+
+    def _is_joined(self, step: str) -> bool:
+        return step in JOINED and (self.joined or step == "output")
+
+    def split(self, name: str, array: Array) -> Array:
+        """Q, K or V, a matrix of its own for each query head."""
+        if self.joined:
+            array = split_heads(name, array, self.heads if name == "Q" else self.key_heads)
+        return array if name == "Q" else repeat_heads(name, array, self.heads)
+
+    def source(self, name: str) -> str:
+        """Which data Q, K or V is projected from."""
+        return "Y" if name != "Q" and "Y" in self.inputs else "X"
+
+    def before(self, step: str) -> str:
+        """The step of the scores that this one is made from."""
+        end = CHAIN.index(step) if step in CHAIN else len(CHAIN)
+        return next(name for name in reversed(CHAIN[:end]) if self.has(name))
+
+    @property
+    def root(self) -> float | None:
+        """sqrt(d_k), where the scale is its reciprocal (over the temperature); None where another scale was given."""
+        if self.rules.scale is not None or not self.has("scaled") or self.scale in (0, 1):
+            return None
+        return 1 / (self.scale * (self.rules.temperature or 1))
+
+    @property
+    def score(self) -> ScoreSpec:
+        """The score, its parameters in double precision."""
+        score = self.rules.score or score_spec("scaled-dot")
+        doubles = {
+            name: np.asarray(value, dtype=np.float64) if isinstance(value, np.ndarray) else value
+            for name, value in score.parameters.items()
+        }
+        return replace(score, parameters=doubles)
+
+    def _input(self, name: str, array: Array, inputs: dict[str, Array]) -> Array:
+        array = array.astype(np.float64, copy=False)
+        if name in ("past_k", "past_v"):
+            letter = name[-1].upper()
+            now = as_matrix(letter, inputs[letter if letter in inputs else self._data(inputs)])
+            array = as_matrix(name, array)
+            if self.joined and self.trace.heads is not None and array.ndim == now.ndim + 1:
+                array = join_heads(array)
+        if name in STEPS:
+            array = as_matrix(name, array)
+        return self.uniform(name, array) if name in STEPS or name in JOINED else array
+
+    @staticmethod
+    def _data(inputs: dict[str, Array]) -> str:
+        return "Y" if "Y" in inputs else "X"
+
+    def _masks(self, core: Attention) -> None:
+        """shown: where no mask hides a key. counts: where, as far as masks and bias go, a key has a say."""
+        everywhere: Array = np.ones((1,) * (self.sequences + 3), dtype=bool)
+        self.bias: Array | None = None
+        self.shown = everywhere
+        unbarred = everywhere
+        if "bias" in core.inputs and self.has("biased"):
+            e = core.extent
+            table = decide_array_axes("bias", core.inputs["bias"], e.batch, e.heads, e.n, e.m)[0]
+            self.bias = self._table(table)
+            unbarred = ~np.isneginf(self.bias)
+        if core.masks is not None and self.rules.masks:
+            self.shown = self._table(core.masks.visible())
+        self.counts = unbarred & self.shown
+        if not np.isneginf(self.rules.mask_value):
+            sees = np.any(self.counts, axis=-1, keepdims=True)
+            self.counts = self.counts | (sees & ~self.shown)
+        self.sums_to_one = bool(find_normalizer(self.rules.normalizer).facts.get("sums_to_one"))
+
+    def _table(self, table: Array) -> Array:
+        if self.trace.heads is None and table.ndim > 2:
+            table = table[..., None, :, :]
+        return table.reshape((1,) * (self.sequences + 3 - table.ndim) + table.shape)
+
+    def is_hidden(self, step: str) -> Array | None:
+        """Where a step of scores or weights has hidden cells, in the one form; None where there are none."""
+        if self.trace.visible is None or step not in ("masked", "exp", "weights"):
+            return None
+        return np.broadcast_to(~self._table(self.trace.visible), self.exact(step).shape)
+
+
+def index_of(frame: Frame, step: str, indices: Sequence[int]) -> tuple[int, ...]:
+    """The leading index, in the one form and from 0, of a part such as weights[1,2]."""
+    own = tuple(i - 1 for i in indices)
+    if frame.trace.heads is None and frame.axes(step) == frame.sequences + 3:
+        own = (*own, 0)
+    return own
