@@ -38,6 +38,14 @@ def run(arguments: list[str]) -> int:
 class PanelCommand(TyperCommand):
     """A command whose help lists the options in groups, in plain text: `[mask]` and `:x:` stand as written."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if getattr(error, "ctx", ctx) is None:
+                error.ctx = ctx  # type: ignore[attr-defined]  # so that the message can name the command
+            raise
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):

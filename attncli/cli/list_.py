@@ -58,7 +58,8 @@ def _finite(value: Any) -> Any:
 def _spell(value: Any) -> str:
     """A fact as text; what is not so is not told."""
     if isinstance(value, dict):
-        return ", ".join(f"{name}={given}" if isinstance(given, float) else f"{name} ({given})" for name, given in value.items())
+        told = (f"{name} ({fact})" if isinstance(fact, str) else f"{name}={fact}" for name, fact in value.items())
+        return ", ".join(told)
     if isinstance(value, float):
         return f"{value:g}"
     return ("yes" if value else "") if isinstance(value, bool) else str(value)

@@ -10,10 +10,9 @@ import typer
 
 from attncli.cli.options import problem_options
 from attncli.errors import AttnError, InputError, raise_all
-from attncli.lazy import np
+from attncli.lazy import Array, np
 
 if TYPE_CHECKING:
-    from attncli.core.trace import Array
     from attncli.problem.formats import ReadOptions
     from attncli.problem.matrix import Matrix
     from attncli.report.look import Look
@@ -42,7 +41,7 @@ def command(
     for file in files:
         try:
             for name, matrix in _arrays(file, options, stdin).items():
-                title = f"{file}::{name}" if name else file
+                title = f"{file}::{name}" if name and not file.endswith(f"::{name}") else file
                 console.write("".join(f"{line}\n" for line in lines(look.label(title), matrix, look)))
                 if not flags["quiet"]:
                     console.notes(matrix.notes)

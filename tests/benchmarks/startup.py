@@ -102,7 +102,8 @@ def main() -> int:
     else:
         for label, ratio in ratios.items():
             target = f"  <= {TARGETS[label]:.2f}" if label in TARGETS else ""
-            print(f"{label:26} {1000 * medians[label]:6.0f} ms {ratio:6.2f}{target}{'  ABOVE' if label in above else ''}")
+            target += "  ABOVE" if label in above else ""
+            print(f"{label:26} {1000 * medians[label]:6.0f} ms {ratio:6.2f}{target}")
     return 1 if options.check and above else 0
 
 

@@ -70,6 +70,6 @@ def process(clean_environment: None, tmp_path: Path) -> Callable[..., Result]:
             env={**os.environ, **(env or {})},
             timeout=60,
         )
-        return Result(done.returncode, (done.stdout or b"").decode(), done.stderr.decode())
+        return Result(done.returncode, (done.stdout or b"").decode(errors="replace"), done.stderr.decode())
 
     return invoke

@@ -99,10 +99,9 @@ def test_the_traceback_of_a_fault_is_there_for_those_who_ask(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ATTNCLI_DEBUG", "1")
-    try:
+    with pytest.raises(ZeroDivisionError) as caught:
         1 / 0  # noqa: B018
-    except ZeroDivisionError as error:
-        assert console.tell(error) == 70
+    assert console.tell(caught.value) == 70
     assert "Traceback" in capsys.readouterr().err
 
 

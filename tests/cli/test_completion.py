@@ -1,0 +1,88 @@
+"""What a shell is offered, and that names registered at run time are found everywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+import rich  # noqa: F401  # Typer is told that there is no Rich while a shell completes; later tests need it
+from conftest import Result
+
+from attncli.cli.app import COMMANDS
+from attncli.core.masks import MASKS
+from attncli.core.normalizers import NORMALIZERS
+from attncli.core.scores import SCORES
+from attncli.core.trace import STEPS
+from attncli.problem.profiles import PROFILES
+from attncli.report.renderers import RENDERERS
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def complete(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """What bash offers for a command line whose last word is to be completed."""
+
+    def ask(line: str) -> list[str]:
+        monkeypatch.setenv("_ATTNCLI_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - (not line.endswith(" "))))
+        result = cli()
+        assert (result.status, result.err) == (0, "")
+        return result.out.split()
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("attncli ", list(COMMANDS)),
+        ("attncli se", ["self"]),
+        ("attncli attend Q K --scor", ["--scores", "--score"]),
+        ("attncli self x --score ", SCORES.names()),
+        ("attncli self x --mask ", MASKS.names()),
+        ("attncli self x --normalizer ", NORMALIZERS.names()),
+        ("attncli self x --like ", list(PROFILES)),
+        ("attncli self x --format ", RENDERERS.names()),
+        ("attncli self x --show ", [*STEPS, "all"]),
+        ("attncli self x --show weights,ou", ["weights,output", "weights,output_back"]),
+        ("attncli self x --layout ", ["rows", "columns"]),
+        ("attncli self x --wq ", []),
+        ("attncli list ma", ["masks"]),
+    ],
+)
+def test_offered(line: str, offered: list[str], complete: Callable[[str], list[str]]) -> None:
+    assert complete(line) == offered
+
+
+@pytest.fixture
+def registered() -> Iterator[str]:
+    """A score that somebody registered at run time."""
+
+    @SCORES("zz-late", formula="0", source="a test")
+    def late(q: object, k: object, *, strength: float = 2.0) -> object:
+        """Nothing in particular."""
+        return q
+
+    yield "zz-late"
+    SCORES.remove("zz-late")
+
+
+def test_a_score_registered_at_run_time_is_found_everywhere(
+    registered: str, cli: Cli, complete: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert complete("attncli self x --score zz") == [registered]
+    monkeypatch.delenv("_ATTNCLI_COMPLETE")
+    assert registered in cli("self", "[[1]]", "--score", "zz-lat").err
+    listed = json.loads(cli("list", "scores", "--format", "json").out)["scores"]
+    assert {"name": registered, "parameters": {"strength": 2.0}, "formula": "0", "source": "a test",
+            "help": "Nothing in particular."} in listed  # fmt: skip
+    assert registered in cli("list", "scores").out
+
+
+def test_a_command_is_one_line_of_the_table(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COMMANDS, "again", ("attncli.cli.schema", "The schema under another name."))
+    assert "again" in cli("--help").out
+    assert cli("again").out == cli("schema").out

@@ -1,0 +1,138 @@
+"""show, list, schema, help and version: commands that tell, and usage errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import FIELD_CASES, Result
+
+from attncli import __version__
+from attncli.cli.app import COMMANDS
+from attncli.problem.settings import FIELDS
+
+Cli = Callable[..., Result]
+
+
+def test_show_tells_what_was_taken_as_what(cli: Cli) -> None:
+    file = FIELD_CASES / "B34_both.csv"
+    result = cli("show", file)
+    assert result.status == 0
+    lines = result.out.splitlines()
+    assert lines[0] == f"{file}: 2 x 2, float64"
+    assert [line.split() for line in lines[1:]] == [["d1", "d2"], ["the", "1.0", "2.0"], ["cat", "3.0", "4.0"]]
+    assert "header" in result.err
+    assert "labels" in result.err
+    assert cli("show", file, "--quiet").err == ""
+
+
+def test_show_lists_every_array_exactly(cli: Cli, tmp_path: Path) -> None:
+    values = np.array([[0.1 + 0.2, 1e-300], [np.inf, np.nan]])
+    np.savez(tmp_path / "a.npz", W_Q=values, many=np.zeros((200, 3), dtype=np.float32), cube=np.ones((2, 1, 1)))
+    result = cli("show", tmp_path / "a.npz")
+    assert f"a.npz::W_Q: 2 x 2, float64\n  {0.1 + 0.2!r}  1e-300\n" in result.out
+    assert "a.npz::many: 200 x 3, float32\n" in result.out
+    assert result.out.count("0.0") == 30  # the first and last five rows
+    assert re.search(r"cube: 2 x 1 x 1, float64\n +\[1\]\n +1.0\n +\[2\]\n", result.out)
+    one = cli("show", f"{tmp_path / 'a.npz'}::W_Q")
+    assert one.out.count("::") == 1
+
+
+def test_show_of_a_problem_gives_its_matrices_those_of_other_files_too(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "w.csv").write_text("5,6\n")
+    problem = tmp_path / "p.yaml"
+    problem.write_text("X: [[1]]\nW_Q: w.csv\nscore: dot\nscale: 2\n")
+    result = cli("show", problem)
+    assert result.status == 0
+    assert f"{problem}::X: 1 x 1" in result.out
+    assert f"{problem}::W_Q: 1 x 2" in result.out
+
+
+def test_show_goes_on_after_a_bad_file(cli: Cli, tmp_path: Path) -> None:
+    good = FIELD_CASES / "A00_K.csv"
+    result = cli("show", tmp_path / "missing.csv", good)
+    assert result.status == 2
+    assert str(good) in result.out
+    assert "missing.csv" in result.err
+
+
+def test_show_reads_standard_input_and_inline(cli: Cli) -> None:
+    assert cli("show", "-", "--stdin-format", "csv", stdin=b"1;2,5\n", ).out == ""  # fmt: skip
+    result = cli("show", "-", "--stdin-format", "csv", "--decimal", ",", stdin=b"1;2,5\n")
+    assert "1.0  2.5" in result.out
+    assert "1 x 2" in cli("show", "[[1, 1/2]]").out
+
+
+@pytest.mark.parametrize("what", ["scores", "normalizers", "masks", "formats", "profiles", "steps"])
+def test_list(cli: Cli, what: str) -> None:
+    listed = json.loads(cli("list", what, "--format", "json").out)
+    assert list(listed) == [what]
+    text = cli("list", what).out
+    assert len(listed[what]) > 4
+    for entry in listed[what]:
+        assert entry["name"] in text
+    if what in ("scores", "normalizers", "masks"):
+        assert all(entry["formula"] and entry["source"] and entry["help"] for entry in listed[what])
+
+
+def test_list_of_everything_and_of_nothing(cli: Cli) -> None:
+    assert set(json.loads(cli("list", "--format", "json").out)) == {
+        "scores", "normalizers", "masks", "formats", "profiles", "steps",
+    }  # fmt: skip
+    result = cli("list", "score")
+    assert result.status == 2
+    assert "did you mean 'scores'" in result.err
+
+
+def test_schema_is_an_object(cli: Cli) -> None:
+    assert json.loads(cli("schema").out)["type"] == "object"
+
+
+def test_help_of_every_command(cli: Cli) -> None:
+    overview = cli("--help")
+    assert overview.status == 0
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} ", overview.out, re.MULTILINE)
+        result = cli(name, "--help")
+        assert (result.status, result.err) == (0, "")
+        assert result.out.startswith(f"Usage: attncli {name}")
+        assert max(map(len, result.out.splitlines())) <= 80
+
+
+def test_help_names_every_option(cli: Cli) -> None:
+    text = cli("attend", "--help").out
+    for field in FIELDS.values():
+        assert field.flag is None or re.search(rf"^  {field.flag}[ ,\n]", text, re.MULTILINE), field.flag
+    assert "[default: rows]" in text
+    assert "Attention:" in text
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").out == f"attncli {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first", "hint"),
+    [
+        ((), "attncli: no command given", "--help"),
+        (("atend",), "attncli: unknown command 'atend'", "did you mean 'attend'?"),
+        (("self", "[[1]]", "--scal", "2"), "attncli: no such option: --scal", "did you mean --scale?"),
+        (("self", "[[1]]", "--wQ", "w"), "attncli: no such option: --wQ", "did you mean --wq?"),
+        (("--verison",), "attncli: no such option: --verison", "did you mean --version?"),
+        (("self",), "attncli: missing argument 'X'", "attncli self --help"),
+        (("cross", "[[1]]"), "attncli: missing argument 'Y'", "attncli cross --help"),
+        (("run", "a", "b"), "attncli: got unexpected extra argument(s) (b)", "attncli run --help"),
+        (("self", "[[1]]", "--scale"), "attncli: option '--scale' requires an argument", "attncli self --help"),
+    ],
+)
+def test_usage_errors_are_in_our_form(cli: Cli, arguments: tuple[str, ...], first: str, hint: str) -> None:
+    result = cli(*arguments)
+    assert (result.status, result.out) == (2, "")
+    lines = result.err.splitlines()
+    assert lines[0] == first
+    assert lines[1].startswith("  ")
+    assert hint in lines[1]
