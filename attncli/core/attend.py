@@ -52,13 +52,24 @@ class Rules:
     both_ways: bool = False
 
 
-def attend(inputs: Mapping[str, Array], rules: Rules, steps: Iterable[str] | None = None) -> Trace:
-    """Compute every step, or hold only those asked for.
+def attend(
+    inputs: Mapping[str, Array],
+    rules: Rules,
+    steps: Iterable[str] | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Trace:
+    """Compute every step, or hold only those asked for; a large problem without its weights goes block by block.
 
     inputs: arrays by the names of `projections.MATRICES`, tokens as rows, weights in x out.
     Raises ShapeError where sizes disagree, UsageError for rules that do not fit each other, InputError for a step
     that the problem does not have.
     """
+    if steps is not None:
+        from attncli.core.tiled import attend_by_blocks, is_large
+
+        steps = tuple(steps)
+        if is_large(inputs, rules, wanted(steps) or ()):
+            return attend_by_blocks(inputs, rules, steps, progress=progress)
     return Attention(inputs, rules).trace(steps)
 
 
@@ -105,7 +116,7 @@ class Attention:
             self.output()
             if self.rules.both_ways:
                 self.both_ways()
-        return self._as_trace(keep)
+        return self.as_trace(keep)
 
     def raw_scores(self) -> None:
         """f(q, k); of a kernel both the kernel and its logarithm. Or the step that is given in their place."""
@@ -298,7 +309,7 @@ class Attention:
             self.logits, self.counted, self.normalizer, kernel, self.steps["X"], weight, self.parts.heads
         )
 
-    def _as_trace(self, keep: tuple[str, ...] | None) -> Trace:
+    def as_trace(self, keep: tuple[str, ...] | None) -> Trace:
         masks = self.masks.texts if self.masks else []
         if self.rules.masks and not masks:
             self.notes.append(f"mask: the problem begins at {self.begin}, after the mask, which changes nothing")
@@ -315,7 +326,7 @@ class Attention:
             notes=self.notes,
         )
         if self.normalizer.name == "softmax" and self.begin != "weights":
-            trace.lazy = {"exp": self._exp, "sum": self._sum, "lse": self._lse}
+            trace.lazy = {"exp": self._exp, "sum": self._sum, "lse": self.lse}
         return trace if keep is None else trace.keep(keep)
 
     def _exp(self) -> Array:
@@ -331,7 +342,7 @@ class Attention:
             total: Array = self._exp().sum(axis=-1, keepdims=True)
         return total
 
-    def _lse(self) -> Array:
+    def lse(self) -> Array:
         with np.errstate(all="ignore"):
             logarithm: Array = np.log(exp_shifted(self.logits, self.counted).sum(axis=-1, keepdims=True))
             return row_maximum(self.logits, self.counted) + logarithm

@@ -62,7 +62,7 @@ def spoiled_values(v: Array, counted: Array) -> Array:
 
     v: (..., m, d_v)   counted: (..., n, m), or what broadcasts to it
     """
-    spoiled: Array = ~np.isfinite(v).all(axis=-1)
+    spoiled: Array = np.logical_not(np.isfinite(v).all(axis=-1))
     return spoiled & counted.any(axis=-2) if spoiled.any() else spoiled
 
 

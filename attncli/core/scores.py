@@ -128,7 +128,7 @@ def cosine(q: Array, k: Array) -> Array:
     q: (..., n, d_k)   k: (..., m, d_k)   ->   (..., n, m)
     """
     _same_width(q, k)
-    cosines: Array = np.clip(_direction(q) @ _direction(k).mT, -1, 1)
+    cosines: Array = np.clip(direction(q) @ direction(k).mT, -1, 1)
     return cosines
 
 
@@ -229,7 +229,8 @@ def hidden_layer(
     return q_h, k_h, w
 
 
-def _direction(x: Array) -> Array:
+def direction(x: Array) -> Array:
+    """Each row divided by its length; a zero row stays."""
     # Divided by the largest entry first, so that no square overflows or vanishes.
     largest = np.max(np.abs(x), axis=-1, keepdims=True, initial=0)
     unit = x / np.where(largest > 0, largest, 1)

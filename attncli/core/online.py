@@ -1,0 +1,303 @@
+"""Softmax attention tile by tile, for scores that are dot products of finite numbers: what a row needs is a running
+maximum, a running sum and a running output, so that no more than a tile of scores is ever held.
+
+Letters: n queries, m keys, d_k, d_v widths; a tile is a x r queries by b x c keys, and lies with the keys first,
+(b, a, c, r): each product of one part is then so small that BLAS does it without copying it first, which is a sixth
+of the time of the large product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from attncli.core.blocks import Large, Unit
+from attncli.core.scores import cosine, direction, dot, general
+from attncli.core.visibility import Index, RowsView
+from attncli.core.workers import scratch
+from attncli.lazy import Array, np
+
+_LOG2_E = 1.4426950408889634
+# OpenBLAS multiplies up to a million elements without packing (its interface/gemm.c, small matrix kernels).
+_UNPACKED = 1_000_000
+# Half the exponents of a format, and room for sums of a million and for values: within these 2^s needs no shift.
+_ROOM = {"float32": 50, "float64": 400}
+
+
+class Sizes(NamedTuple):
+    """A tile of a x r queries by b x c keys."""
+
+    a: int
+    r: int
+    b: int
+    c: int
+
+    @classmethod
+    def for_width(cls, width: int) -> Sizes:
+        """The tile for keys and values of that width; one of 256 x 512 scores stays in the second-level cache."""
+        c = min(128, _UNPACKED // (64 * max(1, width)) // 8 * 8)
+        return cls(4, 64, 4, c) if c >= 56 else cls(1, 256, 1, 512)
+
+
+@dataclass
+class Dots:
+    """One softmax attention over dot products: s = q . k scale, then soft cap, then bias.
+
+    q: (*lead, n, d_k)   k: (*lead, m, d_k)   v: (*lead, m, d_v), of one sequence and head at a time through `own`.
+    view: what a block of queries sees; None where nothing is masked. Numbers are finite, bias finite or -inf.
+    unshifted: no score can overflow or vanish under 2^s (|q| |k| scale bounds it), so no maximum is subtracted.
+    widths: d_k and d_v.
+    """
+
+    own: Callable[[Index], tuple[Array, Array, Array]]
+    bias: Callable[[Index, slice], Array] | None
+    view: Callable[[Unit], RowsView] | None
+    dtype: np.dtype
+    scale: float
+    softcap: float | None
+    unshifted: bool
+    sizes: Sizes
+    widths: tuple[int, int]
+
+
+class Tiler:
+    """The scratch memory of one thread, and the way through one block of queries."""
+
+    def __init__(self, dots: Dots) -> None:
+        self.dots = dots
+        a, r, b, c = dots.sizes
+        d_k, d_v = dots.widths
+        dtype = dots.dtype
+        self.scores = scratch((b * a * c * r,), dtype)
+        self.parts = scratch((b, a, r, d_v), dtype)
+        self.sums = scratch((b, a, 1, r), dtype)
+        self.total, self.more = scratch((a, r, d_v), dtype), scratch((a, r, d_v), dtype)
+        self.turned = scratch((a, d_k, r), dtype)
+        self.padded_k, self.padded_v = scratch((b * c, d_k), dtype), scratch((b * c, d_v), dtype)
+        self.ones = np.ones((1, c), dtype)
+
+    def block(self, unit: Unit) -> tuple[Array, Array, Array]:
+        """Output (rows, d_v), log of the sum (rows, 1) and which queries see nothing (rows, 1)."""
+        dots, sizes = self.dots, self.dots.sizes
+        q, k, v = dots.own(unit.index)
+        part = slice(unit.start, unit.stop)
+        rows = unit.stop - unit.start
+        a = -(-rows // sizes.r)
+        self._turn(q[part], a)
+        view = dots.view(unit) if dots.view else None
+        bias = dots.bias(unit.index, part) if dots.bias else None
+        lonely = _Lonely(rows) if dots.unshifted and (view is not None or k.shape[0] == 1) else None
+        largest = np.full((a, sizes.r), -np.inf, dots.dtype)
+        total, denominator = self.total[:a], np.zeros((a, sizes.r), dots.dtype)
+        total[...] = 0
+        m = k.shape[0]
+        spans = view.spans(sizes.c, sizes.b) if view else _all_spans(m, sizes.b * sizes.c)
+        for low, high, asked in spans:
+            shown = view.shown(low, high) if view and asked else None
+            if shown is not None and not shown.any():
+                continue
+            b = -(-(high - low) // sizes.c)
+            keys, values = (
+                _padded(x[low:high], pad, b * sizes.c, dots.dtype)
+                for x, pad in ((k, self.padded_k), (v, self.padded_v))
+            )
+            scores = self.scores[: b * a * sizes.c * sizes.r].reshape(b, a, sizes.c, sizes.r)
+            np.matmul(keys.reshape(b, 1, sizes.c, keys.shape[1]), self.turned[:a], out=scores)
+            tile_bias = None if bias is None else bias[:, low:high]
+            hidden = self._hidden(shown, tile_bias, (rows, high - low), (a, b))
+            if lonely is not None:
+                lonely.see(shown, low, high)
+            self._exponentials(scores, hidden, tile_bias, largest, total, denominator)
+            parts = self.parts[:b, :a]
+            np.matmul(scores.swapaxes(2, 3), values.reshape(b, 1, sizes.c, values.shape[1]), out=parts)
+            np.add.reduce(parts, axis=0, out=self.more[:a])
+            total += self.more[:a]
+            sums = np.matmul(self.ones, scores, out=self.sums[:b, :a])
+            denominator += np.add.reduce(sums, axis=(0, 2))
+        below = denominator.reshape(-1, 1)[:rows]
+        output = total.reshape(-1, total.shape[-1])[:rows] / np.where(below == 0, 1, below)
+        if lonely is not None:
+            lonely.settle(output, v)
+        shift = 0 if dots.unshifted else largest.reshape(-1, 1)[:rows]
+        return output, np.log(below) + shift, below == 0
+
+    def _turn(self, q: Array, a: int) -> None:
+        """q, scaled, with the features first: (a, d_k, r); rows that fill up the last part are zeros."""
+        dots, r = self.dots, self.dots.sizes.r
+        factor = dots.scale if dots.softcap is None else dots.scale / dots.softcap
+        if dots.unshifted and dots.softcap is None:
+            factor *= _LOG2_E
+        rows = q.shape[0]
+        whole = rows // r
+        scaled = q.astype(dots.dtype, copy=False) * dots.dtype.type(factor)
+        self.turned[:whole] = scaled[: whole * r].reshape(whole, r, q.shape[1]).swapaxes(1, 2)
+        if whole < a:
+            self.turned[whole, :, : rows - whole * r] = scaled[whole * r :].T
+            self.turned[whole, :, rows - whole * r :] = 0
+
+    def _hidden(
+        self, shown: Array | None, bias: Array | None, shape: tuple[int, int], parts: tuple[int, int]
+    ) -> Array | None:
+        """Where the tile is hidden, (b, a, c, r), by masks, by a bias of -inf, or for filling it up; None: nowhere."""
+        (rows, keys), (a, b) = shape, parts
+        r, c = self.dots.sizes.r, self.dots.sizes.c
+        barred = None if bias is None else np.isneginf(bias)
+        filled_up = keys < b * c
+        if shown is None and not filled_up and (barred is None or not barred.any()):
+            return None
+        hidden = np.zeros((rows, keys), bool) if shown is None else np.logical_not(np.broadcast_to(shown, shape))
+        if barred is not None:
+            hidden |= barred
+        if (rows, keys) != (a * r, b * c):
+            whole = np.ones((a * r, b * c), bool)
+            whole[:rows, :keys] = hidden
+            hidden = whole
+        return hidden.reshape(a, r, b, c).transpose(2, 0, 3, 1)
+
+    def _exponentials(
+        self, scores: Array, hidden: Array | None, bias: Array | None, largest: Array, total: Array, below: Array
+    ) -> None:
+        """e^s in place of the scores, 0 where hidden, in units of e^largest; what was summed so far, in its units."""
+        dots = self.dots
+        if dots.softcap is not None:
+            np.tanh(scores, out=scores)
+            scores *= dots.dtype.type(dots.softcap * (_LOG2_E if dots.unshifted else 1))
+        if dots.unshifted:
+            np.exp2(scores, out=scores)
+            if hidden is not None:
+                np.copyto(scores, 0, where=hidden)
+            return
+        if bias is not None:
+            self._add(scores, bias)
+        if hidden is not None:
+            np.copyto(scores, -np.inf, where=hidden)
+        now = np.maximum(largest, np.maximum.reduce(scores, axis=(0, 2)))
+        shift = np.where(np.isneginf(now), 0, now)
+        scores -= shift[:, None, :]
+        if dots.dtype.itemsize == 8:
+            # NumPy's float64 exp is slow, one number at a time, where the result vanishes.
+            np.maximum(scores, -700, out=scores)
+        np.exp(scores, out=scores)
+        if hidden is not None and dots.dtype.itemsize == 8:
+            np.copyto(scores, 0, where=hidden)
+        factor = np.exp(largest - shift)
+        total *= factor[:, :, None]
+        below *= factor
+        largest[...] = now
+
+    def _add(self, scores: Array, bias: Array) -> None:
+        b, a, c, r = scores.shape
+        rows, keys = bias.shape
+        if (rows, keys) != (a * r, b * c):
+            whole = np.zeros((a * r, b * c), self.dots.dtype)
+            whole[: rows if rows > 1 else a * r, :keys] = bias
+            bias = whole
+        scores += bias.astype(self.dots.dtype, copy=False).reshape(a, r, b, c).transpose(2, 0, 3, 1)
+
+
+class _Lonely:
+    """Queries that see one key: their output is its value exactly, whatever e^s of their score is."""
+
+    def __init__(self, rows: int) -> None:
+        self.count = np.zeros(rows, dtype=int)
+        self.key = np.zeros(rows, dtype=int)
+
+    def see(self, shown: Array | None, low: int, high: int) -> None:
+        """Count the keys that a tile shows, as long as some query has seen fewer than two."""
+        if self.count.min() > 1:
+            return
+        if shown is None:
+            self.key[self.count == 0] = low
+            self.count += high - low
+            return
+        shown = np.broadcast_to(shown, (self.count.size, high - low))
+        first = (self.count == 0) & shown.any(axis=1)
+        self.key[first] = low + np.argmax(shown[first], axis=1)
+        self.count += np.count_nonzero(shown, axis=1)
+
+    def settle(self, output: Array, v: Array) -> None:
+        """Put the value itself where a query saw one key."""
+        alone = self.count == 1
+        if alone.any():
+            output[alone] = v[self.key[alone]]
+
+
+def _padded(x: Array, pad: Array, size: int, dtype: np.dtype) -> Array:
+    if x.shape[0] == size:
+        return x.astype(dtype, copy=False)
+    pad[: x.shape[0]] = x
+    pad[x.shape[0] : size] = 0
+    return pad[:size]
+
+
+def _all_spans(m: int, width: int) -> list[tuple[int, int, bool]]:
+    return [(low, min(low + width, m), False) for low in range(0, m, width)]
+
+
+def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
+    """The problem as a softmax over dot products of finite numbers; None where it is none, or where they overflow."""
+    q, k, v, score = large.parts.q, large.parts.k, large.parts.v, large.score
+    masks = large.masks if large.rules.masks else None
+    if score is None or q is None or k is None or large.begin is not None:
+        return None
+    if score.function not in (dot, general, cosine) or (masks and not np.isneginf(large.rules.mask_value)):
+        return None
+    parameters = {name: np.asarray(x).astype(large.dtype, copy=False) for name, x in large.parameters.items()}
+    first = (0,) * len(large.lead)
+    score.function(*(large.own(x, first)[:0].astype(large.dtype) for x in (q, k)), **parameters)  # do the sizes fit?
+    with np.errstate(all="ignore"):
+        if score.function is general:
+            q = q.astype(large.dtype, copy=False) @ parameters["W"]
+        if score.function is cosine:
+            q, k = direction(q.astype(large.dtype, copy=False)), direction(k.astype(large.dtype, copy=False))
+    v = k[..., :0] if v is None else v
+    softcap = large.rules.softcap
+    with np.errstate(all="ignore"):
+        factor = abs(large.scale) * (1 if softcap is None else 1 / softcap) * _LOG2_E
+        longest, bound = _longest(q, large.dtype), abs(large.scale)
+        bound *= longest * _longest(k, large.dtype)
+        value = _largest(v, large.dtype)
+        bias = 0.0 if large.bias is None else _largest(large.bias, large.dtype, barred=True)
+        limit = float(np.finfo(large.dtype).max) / 8
+        reach = np.max([longest * factor, bound * max(1, factor), bound + bias, value * k.shape[-2]])
+    if not reach < limit:  # NaN too
+        return None
+    capped = bound if softcap is None else min(bound, softcap)
+    room = _ROOM[large.dtype.name]
+    ordinary = value == 0 or 2.0**-40 < value < 2.0**40
+    return Dots(
+        own=lambda index: (large.own(q, index), large.own(k, index), large.own(v, index)),
+        bias=None if large.bias is None else large.bias_rows,
+        view=None if masks is None else large.view,
+        dtype=large.dtype,
+        scale=large.scale,
+        softcap=softcap,
+        unshifted=large.bias is None and ordinary and capped * _LOG2_E <= room,
+        sizes=sizes or Sizes.for_width(max(k.shape[-1], v.shape[-1])),
+        widths=(k.shape[-1], v.shape[-1]),
+    )
+
+
+def _parts(x: Array, dtype: np.dtype) -> Iterator[Array]:
+    """Some thousand numbers at a time, in the dtype that is computed in."""
+    rows = max(1, 2**16 // max(1, x.shape[-1]))
+    for index in np.ndindex(*x.shape[:-2]):
+        for i in range(0, x.shape[-2], rows):
+            yield x[index][i : i + rows].astype(dtype, copy=False)
+
+
+def _longest(x: Array, dtype: np.dtype) -> float:
+    """The length of the longest row; NaN if a number is NaN, inf if the square overflows."""
+    squares = [np.max(np.vecdot(part, part)) for part in _parts(x, dtype) if part.size]
+    return float(np.sqrt(np.max(squares))) if squares else 0.0
+
+
+def _largest(x: Array, dtype: np.dtype, *, barred: bool = False) -> float:
+    """The largest absolute value; NaN if a number is NaN. barred: -inf does not count."""
+    found = [0.0]
+    for part in _parts(x, dtype):
+        if part.size:
+            numbers = np.where(np.isneginf(part), 0, part) if barred else part
+            found += [float(np.max(numbers)), -float(np.min(numbers))]
+    return float(np.max(found))

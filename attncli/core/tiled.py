@@ -1,0 +1,197 @@
+"""Large problems, of which the weights are not asked for, or not all at once: computed block by block on all cores.
+
+What it gives is what the definition in `attend` gives. Softmax over dot products goes tile by tile (`online`),
+everything else by whole rows (`blocks`). Letters: n queries, m keys, d_v value width, H heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from attncli.core.attend import Rules
+from attncli.core.blocks import Block, Large, Unit
+from attncli.core.normalizers import NORMALIZERS
+from attncli.core.online import Dots, Sizes, Tiler, find_dots
+from attncli.core.projections import join_heads, project
+from attncli.core.trace import Trace, wanted
+from attncli.core.workers import Progress, in_order, on_threads, thread_count
+from attncli.lazy import Array, np
+
+STREAMED = frozenset({"X", "Y", "Q", "K", "V", "heads", "output", "lse"})
+# From so many scores on, blocks on threads are faster than the plain path.
+LARGE = 2**18
+
+
+def is_large(inputs: Mapping[str, Array], rules: Rules, keep: tuple[str, ...]) -> bool:
+    """Whether a problem is to be computed here: only steps of n rows are kept, and there are many scores."""
+    if not STREAMED.issuperset(keep) or rules.both_ways or "weights" in inputs:
+        return False
+    return score_count(inputs, rules) >= LARGE
+
+
+def score_count(inputs: Mapping[str, Array], rules: Rules) -> int:
+    """About how many scores a problem has, from the shapes of its inputs."""
+    shapes = {name: np.shape(array) for name, array in inputs.items()}
+    for name in ("masked", "scaled", "scores", "kernel"):
+        if name in shapes:
+            return int(np.prod(shapes[name], dtype=int))
+    queries = shapes.get("Q", shapes.get("X", ()))
+    keys = shapes.get("K", shapes.get("Y", shapes.get("X", ())))
+    past = shapes.get("past_k", ())
+    n, m = (shape[-2] if len(shape) > 1 else 1 for shape in (queries, keys))
+    m += past[-2] if len(past) > 1 else len(past)
+    leading = max((int(np.prod(shape[:-2], dtype=int)) for shape in (queries, keys)), default=1)
+    return n * m * leading * (rules.heads or 1)
+
+
+def attend_by_blocks(
+    inputs: Mapping[str, Array],
+    rules: Rules,
+    steps: Iterable[str],
+    *,
+    progress: Progress | None = None,
+    sizes: Sizes | None = None,
+    rows: int | None = None,
+) -> Trace:
+    """The steps asked for (of `STREAMED`), in memory that does not grow with n x m.
+
+    sizes, rows: the tile and the rows of a block, chosen by measurement where they are not given.
+    progress: called now and then with the share that is done. Raises what `attend` raises.
+    """
+    keep = wanted(steps) or ()
+    large = Large(inputs, rules)
+    extent, v = large.extent, large.parts.v
+    output = None if v is None else _empty_output(large, v.shape[-1])
+    lse = np.empty((*large.lead, extent.n, 1), large.dtype) if "lse" in keep and _is_softmax(large) else None
+    dots = find_dots(large, sizes) if _is_softmax(large) else None
+
+    def put(unit: Unit, of_rows: Array | None, logarithm: Callable[[], Array]) -> None:
+        if output is not None:
+            output[unit.index][unit.start : unit.stop] = of_rows
+        if lse is not None:
+            lse[unit.index][unit.start : unit.stop] = logarithm()
+
+    def by_rows() -> Callable[[Unit], None]:
+        def work(unit: Unit) -> None:
+            block = large.block(unit)
+            put(unit, block.steps.get("output"), block.lse)
+
+        return work
+
+    def by_tiles() -> Callable[[Unit], None]:
+        assert dots is not None
+        tiler = Tiler(dots)
+
+        def work(unit: Unit) -> None:
+            with np.errstate(all="ignore"):
+                of_rows, logarithm, empty = tiler.block(unit)
+            large.empty[unit.index][unit.start : unit.stop] = empty
+            put(unit, of_rows, lambda: logarithm)
+
+        return work
+
+    most = large.block_rows() if dots is None else _tile_rows(large, dots.sizes)
+    units = large.units(min(rows or most, most))
+    on_threads(units, by_rows if dots is None else by_tiles, progress)
+    large.tell()
+    if output is not None:
+        if dots is not None and large.empty.any():
+            _fill_empty(large, output)
+        _finish(large, output)
+    if lse is not None:
+        large.steps["lse"] = lse
+    return large.as_trace(keep)
+
+
+@dataclass
+class Stream:
+    """The steps of a large problem, block by block in the order of the rows.
+
+    shapes: of each step as a whole, (*batch, H, n, m) or (*batch, H, n, d_v), tokens as rows.
+    """
+
+    large: Large
+    steps: tuple[str, ...]
+    only: list[slice] | None = None
+    rows: int | None = None
+
+    @property
+    def dtype(self) -> np.dtype:
+        """What the blocks are computed and given in."""
+        return self.large.dtype
+
+    def shape(self, step: str) -> tuple[int, ...]:
+        """The shape of a whole step of n rows."""
+        last = {"output": self.large.parts.v, "heads": self.large.parts.v}.get(step)
+        widths = {"lse": 1, "sum": 1}
+        width = widths.get(step, self.large.extent.m if last is None else last.shape[-1])
+        return (*self.large.lead, self.large.extent.n, width)
+
+    def __iter__(self) -> Iterator[tuple[Unit, dict[str, Array]]]:
+        """Each block's place, and the steps of its rows. Notes are complete in `large.notes` at the end."""
+        large = self.large
+        yield from in_order(large.units(self.rows or large.block_rows(), self.only), self._steps_of)
+        large.tell()
+
+    def _steps_of(self, unit: Unit) -> tuple[Unit, dict[str, Array]]:
+        block = self.large.block(unit)
+        return unit, {step: block.step(step) for step in self.steps}
+
+
+def stream(
+    inputs: Mapping[str, Array], rules: Rules, steps: Iterable[str], *, only: list[slice] | None = None
+) -> Stream:
+    """The steps of n rows (weights, say) one block of rows after the other, none of them held.
+
+    only: slices of the rows that are wanted, such as [slice(5), slice(-5, None)] for a table; None means all.
+    With several heads, `output` is what one head gives, before the heads are joined and go through W_O.
+    """
+    return Stream(Large(inputs, rules), wanted(steps) or (), only)
+
+
+def _is_softmax(large: Large) -> bool:
+    return large.normalizer.function is NORMALIZERS.find("softmax").function
+
+
+def _empty_output(large: Large, width: int) -> Array:
+    """Room for what each head gives, such that joining the heads copies nothing: a view (*batch, H, n, d_v)."""
+    extent = large.extent
+    if extent.heads is None:
+        return np.empty((*extent.batch, extent.n, width), large.dtype)
+    return np.empty((*extent.batch, extent.n, extent.heads, width), large.dtype).swapaxes(-2, -3)
+
+
+def _tile_rows(large: Large, sizes: Sizes) -> int:
+    """The rows of a block of tiles: all that a tile takes, or fewer, so that no thread waits long for the others."""
+    parts = sizes.a
+    blocks = int(np.prod(large.lead, dtype=int)) * large.extent.n // sizes.r
+    while parts > 1 and blocks // parts < 4 * thread_count():
+        parts //= 2
+    return parts * sizes.r
+
+
+def _fill_empty(large: Large, output: Array) -> None:
+    """What the rule gives to queries that see no key."""
+    rule, m = large.rules.empty_rows, large.extent.m
+    if rule == "nan":
+        np.copyto(output, np.nan, where=large.empty)
+    if rule == "uniform" and large.parts.v is not None:
+        share = np.full((1, m), 1 / m, large.dtype)
+        for index in np.ndindex(*large.lead):
+            rows = large.empty[index][:, 0]
+            if rows.any():
+                output[index][rows] = share @ large.own(large.parts.v, index).astype(large.dtype, copy=False)
+
+
+def _finish(large: Large, heads: Array) -> None:
+    """Heads joined and through W_O, as the definition does it."""
+    if large.extent.heads is not None:
+        if large.extent.heads > 1:
+            large.steps["heads"] = heads
+        heads = join_heads(heads)
+    with np.errstate(all="ignore"):
+        large.steps["output"] = project("W_O", heads, large.inputs.get("W_O"), large.inputs.get("b_O"))
+
+
+__all__ = ["LARGE", "STREAMED", "Block", "Dots", "Stream", "attend_by_blocks", "is_large", "stream"]

@@ -1,0 +1,119 @@
+"""Blocks of work on threads: one block a thread at a time, BLAS held to one thread, an end within a block.
+
+NumPy releases the interpreter's lock inside its loops and products, so threads keep all cores busy; BLAS threads of
+their own would only wait for each other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+from attncli.lazy import Array, np
+
+Unit = TypeVar("Unit")
+Result = TypeVar("Result")
+Progress = Callable[[float], None]
+
+
+@cache
+def _blas() -> Any:
+    import numpy  # noqa: F401  threadpoolctl sees the libraries that are loaded by now
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def thread_count() -> int:
+    """As many threads as BLAS would use, which heeds OMP_NUM_THREADS and the like, and the cores we may use."""
+    import os
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    counts: list[int] = [library["num_threads"] for library in _blas().info()]
+    return max(1, min([*counts, cores]))
+
+
+@contextmanager
+def single_blas() -> Iterator[None]:
+    """Products on the calling thread only."""
+    with _blas().limit(limits=1):
+        yield
+
+
+def scratch(shape: tuple[int, ...], dtype: np.dtype) -> Array:
+    """Uninitialised memory that starts at a cache line, for a thread to use again and again."""
+    size = int(np.prod(shape, dtype=int)) * dtype.itemsize
+    raw = np.empty(size + 64, dtype=np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def on_threads(
+    units: Sequence[Unit], make: Callable[[], Callable[[Unit], None]], progress: Progress | None = None
+) -> None:
+    """Do every unit of work, in any order; `make` gives each thread its worker, with scratch memory of its own.
+
+    progress is called from the calling thread, with the share that is done. An exception in a worker, and Ctrl-C,
+    end all threads after the block that each is at.
+    """
+    waiting, done, failed = deque(units), 0, []
+    stop = threading.Event()
+
+    def work() -> None:
+        nonlocal done
+        worker = make()
+        while not stop.is_set():
+            try:
+                unit = waiting.popleft()
+            except IndexError:
+                return
+            worker(unit)
+            done += 1
+            if progress is not None and threading.current_thread() is caller:
+                progress(done / len(units))
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+            stop.set()
+
+    caller = threading.current_thread()
+    others = [threading.Thread(target=guarded) for _ in range(min(thread_count(), len(units)) - 1)]
+    with single_blas():
+        try:
+            for thread in others:
+                thread.start()
+            work()
+        except BaseException:
+            stop.set()
+            raise
+        finally:
+            for thread in others:
+                thread.join()
+    if failed:
+        raise failed[0]
+
+
+def in_order(units: Iterable[Unit], work: Callable[[Unit], Result]) -> Iterator[Result]:
+    """The results one after the other, computed on threads at most one block a thread ahead of the reader."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    count = thread_count()
+    with single_blas(), ThreadPoolExecutor(count) as pool:
+        ahead: deque[Any] = deque()
+        try:
+            for unit in units:
+                ahead.append(pool.submit(work, unit))
+                if len(ahead) > count:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
