@@ -1,0 +1,351 @@
+"""Naming the mistake: which changed computation gives the hand's numbers at the first wrong step.
+
+The hand's earlier numbers are taken as they stand, so that a mistake is found behind an earlier slip too. All mistakes
+are tried as one stack; where none gives the numbers as they are written, the nearest are tried from numbers within
+half a unit of the hand's; then slips in unwritten steps, an unknown factor, two mistakes together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate, islice
+from typing import Any
+
+from attncli.core.attend import Rules
+from attncli.core.trace import STEPS, Trace
+from attncli.errors import AttnError
+from attncli.lazy import Array, np
+from attncli.registry import Entry
+from attncli.verify import mistakes, mistakes_matrices, slips  # noqa: F401  (they register what they hold)
+from attncli.verify.given import MISTAKES, Change, Given
+from attncli.verify.written import Written
+
+_CLOSEST = 8  # how many are tried from numbers within half a unit
+_DIRECTIONS = 8
+_MOST_CELLS = 400
+_PAIRS = 5
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A mistake that explains the hand's numbers: all of those of the first wrong step, or (not exact_match) some."""
+
+    mistake: str
+    step: str
+    text: str
+    exact_match: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of the JSON contract."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One change that was computed: `place` is the change's number among the entry's, `index` its own in the change."""
+
+    entry: Entry
+    change: Change
+    place: int
+    index: int = 0
+
+    @property
+    def simplicity(self) -> int:
+        return int(self.entry.facts["simplicity"])
+
+    @property
+    def step(self) -> str:
+        return self.change.step or str(self.entry.facts["at"][0])
+
+    def tell(self) -> str:
+        return self.change.tell(self.index)
+
+
+@dataclass(frozen=True)
+class Tries:
+    """Many changes, and what each gives: results (M, R, *shape of the target)."""
+
+    changes: list[Tried]
+    starts: list[int]
+    results: Array
+
+    def __getitem__(self, row: int) -> Tried:
+        at = bisect_right(self.starts, row) - 1
+        return replace(self.changes[at], index=row - self.starts[at])
+
+    def spread(self, values: list[bool]) -> Array:
+        """One value a change, for each of its rows."""
+        counts = [change.change.count for change in self.changes]
+        return np.repeat(np.array(values, dtype=bool), counts)
+
+
+def diagnose(
+    inputs: Mapping[str, Array],
+    rules: Rules,
+    exact: Trace,
+    hand: Mapping[str, Written],
+    step: str,
+    wrong: Array | None = None,
+) -> list[Diagnosis]:
+    """The mistakes that give the hand's numbers of the first wrong step, simplest first; none for a plain slip.
+
+    inputs, rules, exact: the problem as the core takes it, and its Trace. hand: the written steps in rows layout,
+    shaped as in exact. wrong: which cells of the step are wrong, booleans of its shape.
+    Several that are exact cannot be told apart on these numbers.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            given = Given(inputs, rules, exact, hand, step, wrong)
+        except AttnError:
+            return []  # the hand's numbers themselves do not make an attention
+        return Search(given).found()
+
+
+class Search:
+    """The search at one wrong step."""
+
+    def __init__(self, given: Given) -> None:
+        self.given = given
+        self.numbers = given.numbers
+        self.right = given.as_exact(given[given.target])[0]
+
+    def found(self) -> list[Diagnosis]:
+        """All exact explanations of the first kind that has any; else what explains a part."""
+        singles = self.tried(self.given, _entries(self.given))
+        exact = self.matching(singles)
+        if all(one.entry.facts.get("local") for one in exact):
+            exact += self.within_half_units(singles)
+        if not exact:
+            self.given.deep = True
+            exact = self.matching(self.tried(self.given, _entries(self.given, local=True)))
+        if not exact:
+            late = self.tried(self.given, _entries(self.given, late=True))
+            exact = self.matching(late) or self.within_half_units(late)
+        if exact:
+            return _told(exact)
+        return self.pairs() or self.partly(singles)
+
+    # -- trying -------------------------------------------------------------------------------------------------
+
+    def tried(self, given: Given, entries: Iterable[Entry]) -> Tries:
+        """All changes of these entries, each with what it gives; the core is called once for each kind of change."""
+        kinds: dict[frozenset[str], list[Tried]] = {}
+        target = self.given.target
+        for entry in entries:
+            try:
+                for place, change in enumerate(entry.function(given)):
+                    if target in change.arrays or target not in ("Q", "K", "V"):
+                        kinds.setdefault(frozenset(change.arrays), []).append(Tried(entry, change, place))
+            except (AttnError, KeyError):
+                continue  # it needs what this problem does not have
+        changes, results = [], []
+        for kind in kinds.values():
+            try:
+                result = given.as_exact(given.run(_stacked([one.change for one in kind])))
+            except AttnError:
+                continue
+            changes += kind
+            results.append(result)
+        starts = [0, *accumulate(one.change.count for one in changes)]
+        rows = max((result.shape[1] for result in results), default=1)
+        shape = (rows, *self.right.shape)
+        spread = [np.broadcast_to(result, (len(result), *shape)) for result in results]
+        return Tries(changes, starts[:-1], np.concatenate(spread) if spread else np.empty((0, *shape)))
+
+    def again(self, given: Given, one: Tried) -> Array:
+        """The same mistake from other numbers, (R, *shape of the target)."""
+        change = next(islice(one.entry.function(given), one.place, None))
+        arrays = change.arrays if isinstance(change.text, str) else {k: v[one.index] for k, v in change.arrays.items()}
+        return given.as_exact(given.run(arrays))
+
+    # -- matching -----------------------------------------------------------------------------------------------
+
+    def matching(self, tries: Tries) -> list[Tried]:
+        """Those that reproduce every written number from the numbers as they are written."""
+        local = tries.spread([one.change.local for one in tries.changes])
+        return [tries[row] for row in self._fitting(tries.results[:, 0], local) if self._differs(tries.results[row, 0])]
+
+    def _fitting(self, results: Array, local: Array | None = None) -> list[int]:
+        """The rows of (M, *shape) that give every number; of a local change only the wrong cells are asked."""
+        wrong, blank = self.given.wrong.reshape(-1), self.numbers.blank.reshape(-1)
+        flat = results.reshape(len(results), wrong.size)
+        alive = np.arange(len(results))
+        for cell in np.flatnonzero(wrong)[:3]:
+            alive = alive[self._at(cell).reproduced(flat[alive, cell])]
+        fits = self._at(slice(None)).reproduced(flat[alive]) | blank
+        if local is not None:
+            fits |= local[alive, None] & ~wrong
+        return [int(row) for row in alive[fits.all(axis=1)]]
+
+    def _at(self, cells: Any) -> Written:
+        n = self.numbers
+        return Written(n.value.reshape(-1)[cells], n.unit.reshape(-1)[cells], n.blank.reshape(-1)[cells])
+
+    def _differs(self, result: Array) -> bool:
+        """Whether a mistake gives other numbers than the right computation at all."""
+        return bool((np.abs(result - self.right) > 1e-12 + 1e-9 * np.abs(self.right)).any()) or not np.array_equal(
+            np.isfinite(result), np.isfinite(self.right)
+        )
+
+    def within_half_units(self, tries: Tries) -> list[Tried]:
+        """Those that give every number from numbers within half a unit of the hand's, if not from themselves."""
+        halves, here = self.given.halves, tries.results[:, 0]
+        count = sum(int((half > 0).sum()) for half in halves.values())
+        if not 0 < count <= _MOST_CELLS or not len(here):
+            return []
+        random = np.random.default_rng(0)
+        signs = {name: random.choice((-1.0, 1.0), (_DIRECTIONS, *half.shape[1:])) for name, half in halves.items()}
+        entries = {one.entry.name: one.entry for one in tries.changes}
+        others = self.tried(self.given.after(self._shifted(signs)), entries.values())
+        if len(others.results) != len(here):
+            return []
+        reach = 1.5 * np.sqrt(count * ((others.results - here[:, None]) ** 2).mean(axis=1))
+        off = np.abs(here - self.numbers.value) - self.numbers.unit - reach
+        local = tries.spread([one.change.local for one in tries.changes])
+        local = local.reshape(-1, *(1,) * self.right.ndim)
+        near = (off <= 0) | self.numbers.reproduced(here) | (local & ~self.given.wrong)
+        rows = np.flatnonzero(near.reshape(len(near), -1).all(axis=1))
+        ranked = sorted(rows, key=lambda row: tries[int(row)].simplicity)
+        found: list[Tried] = []
+        for row in ranked[:_CLOSEST]:
+            one = tries[int(row)]
+            if self._differs(here[row]) and self._reaches(one, here[row]):
+                found.append(one)
+        return found
+
+    def _shifted(self, signs: Mapping[str, Array]) -> dict[str, Array]:
+        """The hand's numbers, moved by half a unit as the signs say: (R, ...)."""
+        return {name: self.given.hand[name] + self.given.halves[name] * sign for name, sign in signs.items()}
+
+    def _reaches(self, one: Tried, here: Array) -> bool:
+        """Whether each number not reproduced is, from a corner of the box of numbers within half a unit.
+
+        The corner is the one to which the computation rises (and falls) fastest; what it gives there is attained.
+        """
+        asked = self.given.wrong if one.change.local else ~self.numbers.blank
+        failing = np.flatnonzero((asked & ~self.numbers.reproduced(here)).reshape(-1))
+        count = sum(half.size for half in self.given.halves.values())
+        try:
+            slopes = self.again(self.given.after(self._shifted(self._by_step(np.eye(count)))), one) - here
+            signs = np.sign(np.broadcast_to(slopes, (count, *here.shape)).reshape(count, -1)[:, failing]).T
+            corners = self._by_step(np.concatenate([signs, -signs]))
+            values = self.again(self.given.after(self._shifted(corners)), one)
+        except (AttnError, KeyError, StopIteration):
+            return False
+        flat = np.broadcast_to(values, (2 * len(failing), *here.shape)).reshape(2, len(failing), -1)
+        ends = np.stack([*flat[:, np.arange(len(failing)), failing], here.reshape(-1)[failing]])
+        return bool(self._at(failing).meets(np.fmin.reduce(ends), np.fmax.reduce(ends)).all())
+
+    def _by_step(self, rows: Array) -> dict[str, Array]:
+        """Signs (R, all cells) as arrays by step."""
+        found, start = {}, 0
+        for name, half in self.given.halves.items():
+            found[name] = rows[:, start : start + half.size].reshape(-1, *half.shape[1:])
+            start += half.size
+        return found
+
+    # -- two mistakes, and a part -------------------------------------------------------------------------------
+
+    def pairs(self) -> list[Diagnosis]:
+        """Two mistakes, one after the other in the pipeline, that together give every number."""
+        if self.given.wrong.sum() < 2:
+            return []
+        entries = [entry for entry in _entries(self.given) if not entry.facts.get("local")]
+        singles = self.tried(self.given, entries)
+        rows = [row for row, one in enumerate(singles.changes) if one.step != self.given.target]
+        firsts = [singles.changes[row] for row in rows if self._differs(singles.results[row, 0])]
+        if not firsts:
+            return []
+        seconds = self.tried(self._all_at_once(firsts), entries)
+        if seconds.results.shape[1] != len(firsts):
+            return []
+        order = list(STEPS)
+        exact = []
+        for row in self._fitting(seconds.results.reshape(-1, *self.right.shape)):
+            second, first = seconds[row // len(firsts)], firsts[row % len(firsts)]
+            if order.index(first.step) < order.index(second.step):
+                exact.append((first, second))
+        exact.sort(key=lambda pair: pair[0].simplicity + pair[1].simplicity)
+        return [
+            Diagnosis(
+                f"{first.entry.name}+{second.entry.name}",
+                first.step,
+                f"two mistakes: {first.tell()}; and {second.tell()}",
+                True,
+            )
+            for first, second in exact[:_PAIRS]
+        ]
+
+    def _all_at_once(self, firsts: list[Tried]) -> Given:
+        """The steps after each first mistake, one in each place of the stack axis."""
+        kinds: dict[frozenset[str], list[int]] = {}
+        for place, one in enumerate(firsts):
+            kinds.setdefault(frozenset(one.change.arrays), []).append(place)
+        steps: dict[str, Array] = {}
+        for places in kinds.values():
+            stacked = _stacked([firsts[place].change for place in places])
+            for name, array in self.given.following({k: v[:, 0] for k, v in stacked.items()}).items():
+                if name not in steps:
+                    steps[name] = np.repeat(self._before(name, array), len(firsts), axis=0)
+                steps[name][places] = array
+        given = self.given.after({})
+        given.steps = self.given.steps | steps
+        return given
+
+    def _before(self, name: str, array: Array) -> Array:
+        """A step without any mistake; one that the problem does not have is nothing (NaN) elsewhere."""
+        return self.given[name] if name in self.given else np.full((1, *array.shape[1:]), np.nan)
+
+    def partly(self, tries: Tries) -> list[Diagnosis]:
+        """Mistakes that explain at least half of the wrong cells, two or more, and spoil none of the right ones."""
+        wrong, count = self.given.wrong, int(self.given.wrong.sum())
+        here = tries.results[:, 0]
+        explained = self.numbers.reproduced(here)
+        same = np.abs(here - self.right) <= 1e-9
+        spoiled = ~(explained | wrong | self.numbers.blank | same)
+        axes = tuple(range(1, here.ndim))
+        counts = (explained & wrong).sum(axis=axes)
+        good = (counts >= max(2, count / 2)) & ~spoiled.any(axis=axes)
+        told = []
+        for row in np.flatnonzero(good):
+            one = tries[int(row)]
+            text = f"{one.tell()} (this explains {counts[row]} of {count} wrong numbers)"
+            told.append((-counts[row], one.simplicity, Diagnosis(one.entry.name, one.step, text, False)))
+        told.sort(key=lambda item: item[:2])
+        return [diagnosis for *_, diagnosis in told[:3]]
+
+
+def _entries(given: Given, *, local: bool = False, late: bool = False) -> list[Entry]:
+    """The mistakes that may have happened in an open step, simplest first: all but the late ones, or only some."""
+    found = [
+        entry
+        for entry in MISTAKES
+        if given.open.intersection(entry.facts["at"])
+        and bool(entry.facts.get("late")) == late
+        and (not local or entry.facts.get("local"))
+    ]
+    return sorted(found, key=lambda entry: int(entry.facts["simplicity"]))
+
+
+def _stacked(changes: list[Change]) -> dict[str, Array]:
+    """Changes of the same steps, one under the other in a new first axis."""
+    found = {}
+    for name in changes[0].arrays:
+        arrays = [
+            change.arrays[name][None] if isinstance(change.text, str) else change.arrays[name] for change in changes
+        ]
+        tail = np.broadcast_shapes(*(array.shape[1:] for array in arrays))
+        found[name] = np.concatenate([np.broadcast_to(array, (len(array), *tail)) for array in arrays])
+    return found
+
+
+def _told(exact: list[Tried]) -> list[Diagnosis]:
+    """One diagnosis a mistake, simplest first; of several ways of one mistake the first is told."""
+    exact = sorted(exact, key=lambda one: one.simplicity)
+    found: dict[str, Diagnosis] = {}
+    for one in exact:
+        if one.entry.name not in found:
+            found[one.entry.name] = Diagnosis(one.entry.name, one.step, one.tell(), True)
+    return list(found.values())

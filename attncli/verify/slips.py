@@ -1,0 +1,342 @@
+"""Slips in single cells: a product, a sign or a term in one sum, two cells or rows exchanged, a factor everywhere.
+
+Entries as in `mistakes.py`. In the wrong step itself, only the wrong cells are looked at; a slip in an unwritten
+step may be in any of its cells, and all of them are tried as one stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+
+from attncli.lazy import Array, np
+from attncli.verify.given import Change, Changes, Given, mistake
+from attncli.verify.mistakes import number
+
+_PRODUCTS = ("Q", "K", "V", "scores", "heads", "output")
+_CELLS = (
+    "Q",
+    "K",
+    "V",
+    "kernel",
+    "scores",
+    "scaled",
+    "capped",
+    "biased",
+    "masked",
+    "exp",
+    "weights",
+    "heads",
+    "output",
+)
+_UNLIKE = ("Q", "K", "V", "scores", "weights")
+_MOST = 3000  # slips that are tried in one unwritten step
+
+
+@dataclass(frozen=True)
+class Product:
+    """A step that is left right (+ a constant): left (R, ..., n, t), right (R, ..., t, m), names of its terms."""
+
+    left: Array
+    right: Array
+    terms: list[str]
+
+
+def product_of(given: Given, step: str) -> Product | None:
+    """The matrix product that a step is; None where it is none."""
+    if step in ("Q", "K", "V"):
+        weight, source = given.inputs.get(f"W_{step}"), given.source(step)
+        if weight is None or source not in given or f"past_{step.lower()}" in given.inputs or not given.joined:
+            return None
+        right = np.asarray(weight, dtype=float)
+        return Product(given[source], right.reshape((1,) * given.lead + right.shape), _numbered("feature", len(right)))
+    if step == "scores":
+        if given.begin is not None or "q" not in given or given.score.name not in ("dot", "scaled-dot"):
+            return None
+        return Product(given["q"], given["k"].mT, _numbered("feature", given["k"].shape[-1]))
+    if step == "heads" or (step == "output" and "W_O" not in given.inputs and given.heads == 1):
+        left, right = given["weights"], given["v"]
+        if step == "output":
+            left, right = left[..., 0, :, :], right[..., 0, :, :]
+        return Product(left, right, given.exact.key_labels)
+    if step == "output" and "W_O" in given.inputs and "heads" in given:
+        heads = given["heads"].swapaxes(-2, -3)
+        right = np.asarray(given.inputs["W_O"], dtype=float)
+        left = heads.reshape(*heads.shape[:-2], -1)
+        return Product(left, right.reshape((1,) * given.lead + right.shape), _numbered("feature", len(right)))
+    return None
+
+
+def _numbered(what: str, count: int) -> list[str]:
+    return [f"{what} {i + 1}" for i in range(count)]
+
+
+Differ = Callable[[Array, Array], Array]  # what a slip in the term a x b adds to the sum
+
+
+def _in_terms(given: Given, differ: Differ, text: Callable[[float, float], str]) -> Changes:
+    """The slip in each term of each cell: of the one wrong cell, or of all cells of an unwritten step."""
+    for step in _PRODUCTS:
+        product = product_of(given, step) if _tried(given, step) else None
+        if product is None:
+            continue
+        a, b = np.broadcast_arrays(
+            product.left[..., :, None, :], product.right.mT[..., None, :, :]
+        )  # (R, ..., n, m, t)
+        added = differ(a, b)
+        places = _wrong_only(given, step, np.argwhere(added[0]))
+        if not 0 < len(places) <= _MOST:
+            continue
+        at = (slice(None), *places.T)
+        stack = _with_deltas(given[step], places[:, :-1], added[at])
+        yield Change({step: stack}, _teller(given, step, places, a[0], b[0], product, text), step, step == given.target)
+
+
+def _wrong_only(given: Given, step: str, places: Array) -> Array:
+    """Of places (L, axes after R, and more) those in the one wrong cell, if it is the wrong step; all of another."""
+    if step != given.target:
+        return places
+    wrong = np.argwhere(given.uniform(step, given.wrong)[0])
+    return places[(places[:, : wrong.shape[1]] == wrong[0]).all(axis=1)] if len(wrong) == 1 else places[:0]
+
+
+def _tried(given: Given, step: str) -> bool:
+    """Of unwritten steps only those that are no copies of each other: a scale or a mask moves no slip."""
+    return step in given and (step == given.target or (given.deep and step in given.open and step in _UNLIKE))
+
+
+def _with_deltas(array: Array, places: Array, deltas: Array) -> Array:
+    """A stack (L, R, ...) of the array, each with one cell changed. places: (L, axes after R)   deltas: (R, L)"""
+    stack = np.repeat(array[None], len(places), axis=0)
+    if stack.shape[1] < len(deltas):
+        stack = np.repeat(stack, len(deltas), axis=1)
+    stack[(np.arange(len(places)), slice(None), *places.T)] += deltas.T
+    return stack
+
+
+def _teller(
+    given: Given, step: str, places: Array, a: Array, b: Array, product: Product, text: Callable[[float, float], str]
+) -> Callable[[int], str]:
+    def tell(index: int) -> str:
+        place = tuple(places[index])
+        what = text(float(a[place]), float(b[place]))
+        return f"{step}, {cell_name(given, step, place[:-1])}: {what} ({product.terms[place[-1]]})"
+
+    return tell
+
+
+def cell_name(given: Given, step: str, cell: tuple[int, ...]) -> str:
+    """`q1, k2`, before it the head or sequence where there are any."""
+    rows, columns = given.labels(step)
+    shape = given.exact.rows(step).shape
+    names = given.exact.leading_names(step)
+    leading = cell[-len(shape) : -2] if len(shape) > 2 else ()
+    told = [f"{name} {i + 1}" for name, i in zip(names, leading, strict=False)]
+    features = given.exact.axes(step)
+    row, column = rows[cell[-2]], columns[cell[-1]]
+    return ", ".join([*told, row, f"feature {column}" if "feature" in features and column.isdigit() else column])
+
+
+def _times(a: float, b: float) -> str:
+    left, right = number(a), number(b)
+    return f"{left} x {f'({right})' if b < 0 else right}"
+
+
+@mistake("term-left-out", at=_PRODUCTS, simplicity=3, local=True)
+def term_left_out(given: Given) -> Changes:
+    """One term of a sum was left out."""
+    yield from _in_terms(given, lambda a, b: -a * b, lambda a, b: f"the term {_times(a, b)} was left out")
+    yield from _left_out_of_sum(given)
+
+
+@mistake("product-sign", at=_PRODUCTS, simplicity=4, local=True)
+def product_sign(given: Given) -> Changes:
+    """One product was added with the wrong sign."""
+    yield from _in_terms(given, lambda a, b: -2 * a * b, lambda a, b: f"the product {_times(a, b)} has the wrong sign")
+
+
+@mistake("product-wrong", at=_PRODUCTS, simplicity=5, local=True)
+def product_wrong(given: Given) -> Changes:
+    """One product was calculated wrongly: added in place of multiplied, or counted twice."""
+    yield from _in_terms(
+        given,
+        lambda a, b: a + b - a * b,
+        lambda a, b: f"the product {_times(a, b)} was taken as {number(a + b)}, which is the sum",
+    )
+    yield from _in_terms(given, lambda a, b: a * b, lambda a, b: f"the product {_times(a, b)} was counted twice")
+
+
+def _left_out_of_sum(given: Given) -> Changes:
+    """One exponential that is missing in the sum of its row."""
+    if "sum" not in given.open or not given.deep or given.exact.normalizer != "softmax" or given.begin == "weights":
+        return
+    exponentials = given["exp"]
+    cells = np.argwhere(exponentials[0] > 0)
+    if not 0 < len(cells) <= _MOST or not np.isfinite(exponentials).all():
+        return
+    rows = np.concatenate([cells[:, :-1], np.zeros_like(cells[:, :1])], axis=1)
+    total = _with_deltas(exponentials.sum(axis=-1, keepdims=True), rows, -exponentials[(slice(None), *cells.T)])
+
+    def tell(index: int) -> str:
+        name = cell_name(given, "weights", tuple(cells[index]))
+        return f"sum, {name}: this exponential was left out of the sum of its row"
+
+    yield Change({"sum": total, "exp": np.broadcast_to(exponentials, (len(cells), *exponentials.shape))}, tell, "sum")
+
+
+@mistake("cell-sign", at=_CELLS, simplicity=3, local=True)
+def cell_sign(given: Given) -> Changes:
+    """One cell has the wrong sign."""
+    for step in _CELLS:
+        if not _tried(given, step):
+            continue
+        array = given[step]
+        places = _wrong_only(given, step, np.argwhere((array[0] != 0) & np.isfinite(array[0])))
+        if not 0 < len(places) <= _MOST:
+            continue
+        stack = _with_deltas(array, places, -2 * array[(slice(None), *places.T)])
+
+        def tell(index: int, step: str = step, places: Array = places) -> str:
+            return f"{step}, {cell_name(given, step, tuple(places[index]))}: the sign is wrong"
+
+        yield Change({step: stack}, tell, step, step == given.target)
+
+
+@mistake("rows-exchanged", at=_CELLS, simplicity=3, local=True)
+def rows_exchanged(given: Given) -> Changes:
+    """Two rows, or two columns, were exchanged."""
+    for step in _CELLS:
+        if not _tried(given, step):
+            continue
+        array = given[step]
+        for axis, what in ((-2, "rows"), (-1, "columns")):
+            if what == "columns" and step != given.target:
+                continue
+            pairs = list(combinations(range(array.shape[axis]), 2))
+            if not pairs or len(pairs) > _MOST // 10:
+                continue
+            swapped = []
+            for one, other in pairs:
+                order = list(range(array.shape[axis]))
+                order[one], order[other] = other, one
+                swapped.append(np.take(array, order, axis=axis))
+            names = given.labels(step)[0 if axis == -2 else 1]
+
+            def tell(
+                index: int, step: str = step, what: str = what, pairs: list[tuple[int, int]] = pairs,
+                names: list[str] = names,
+            ) -> str:  # fmt: skip
+                one, other = pairs[index]
+                return f"{step}: the {what} {names[one]} and {names[other]} were exchanged"
+
+            yield Change({step: np.stack(swapped)}, tell, step)
+
+
+@mistake("cells-exchanged", at=_CELLS, simplicity=3, local=True)
+def cells_exchanged(given: Given) -> Changes:
+    """Two cells were exchanged."""
+    for step in _CELLS:
+        if not _tried(given, step):
+            continue
+        array = given[step]
+        cells = np.argwhere(given.uniform(step, given.wrong)[0] if step == given.target else np.isfinite(array[0]))
+        if step == given.target and len(cells) != 2:
+            continue
+        one, other = np.triu_indices(len(cells), 1)
+        here, there = cells[one], cells[other]
+        unlike = array[(0, *here.T)] != array[(0, *there.T)]
+        here, there = here[unlike], there[unlike]
+        if not 0 < len(here) <= _MOST:
+            continue
+        stack = np.repeat(array[None], len(here), axis=0)
+        rows = np.arange(len(here))
+        stack[(rows, slice(None), *here.T)] = array[(slice(None), *there.T)].T
+        stack[(rows, slice(None), *there.T)] = array[(slice(None), *here.T)].T
+
+        def tell(index: int, step: str = step, here: Array = here, there: Array = there) -> str:
+            names = [cell_name(given, step, tuple(cells[index])) for cells in (here, there)]
+            return f"{step}: the cells ({names[0]}) and ({names[1]}) were exchanged"
+
+        yield Change({step: stack}, tell, step, step == given.target)
+
+
+# -- a factor that nobody asked for -----------------------------------------------------------------------------
+
+
+@mistake(
+    "constant-factor", at=("scaled", "Q", "K", "V", "scores", "weights", "heads", "output"), simplicity=7, late=True
+)
+def constant_factor(given: Given) -> Changes:
+    """All numbers of a step differ by one factor, which none of the known mistakes gives."""
+    if given.wrong.sum() < 2:
+        return
+    for step in dict.fromkeys((given.target, "scaled")):
+        base = "scores" if step == "scaled" and "scaled" not in given else step
+        if step not in given.open or base not in given or (step == "scaled" and given.target in _PRODUCTS[:4]):
+            continue
+        start = given[base]
+        if step not in given.factors:
+            factor = _fit(given, step, start) if step != given.target else _ratio(given, start)
+            given.factors[step] = factor
+        factor = given.factors[step]
+        if np.isfinite(factor) and not np.isclose(factor, 1):
+            yield Change({step: start * factor}, _factor_text(given, step, factor), step)
+
+
+def _factor_text(given: Given, step: str, factor: float) -> str:
+    if step == "scaled" and "scaled" in given:
+        whole = factor * given.scale
+        return (
+            f"the scores were multiplied by about {number(whole)} (divided by {number(1 / whole)}), "
+            f"not by {number(given.scale)}: a factor that nothing in this problem explains"
+        )
+    what = {"scaled": "scores", "output": "outputs", "heads": "heads' results"}.get(step, step)
+    return f"all {what} are multiplied by about {number(factor)}, a factor that nothing in this problem explains"
+
+
+def _ratio(given: Given, start: Array) -> float:
+    """The factor between the hand's numbers and the right ones: the simplest that fits all cells."""
+    x, h, u = given.as_exact(start)[0], given.numbers.value, given.numbers.unit
+    with np.errstate(all="ignore"):
+        ends = np.stack([(h - u / 2) / x, (h + u / 2) / x])
+    usable = np.isfinite(ends).all(axis=0) & (x != 0) & ~given.numbers.blank
+    if usable.sum() < 2:
+        return float("nan")
+    low, high = float(ends.min(axis=0)[usable].max()), float(ends.max(axis=0)[usable].min())
+    return simplest(low, high) if low <= high else float("nan")
+
+
+def simplest(low: float, high: float) -> float:
+    """The number of fewest digits between the two, of itself or of its inverse."""
+    for digits in range(7):
+        unit = 10.0**-digits
+        for candidate in (round((low + high) / 2 / unit) * unit, np.ceil(low / unit) * unit):
+            if candidate and low <= candidate <= high:
+                return float(candidate)
+        if low > 0:
+            inverse = round(2 / (low + high) / unit) * unit
+            if inverse and low <= 1 / inverse <= high:
+                return float(1 / inverse)
+    return (low + high) / 2
+
+
+def _fit(given: Given, step: str, start: Array) -> float:
+    """The factor of an earlier step that comes closest to the hand's numbers, by a search that closes in."""
+    numbers = given.numbers
+    factors = np.concatenate([2.0 ** np.arange(-6, 6.01, 0.25), -(2.0 ** np.arange(-3, 3.01, 0.5))])
+    best, width = 1.0, None
+    unit = np.where(numbers.unit > 0, numbers.unit, 1e-9)
+    with np.errstate(all="ignore"):
+        for _ in range(5):
+            stack = start[None] * factors.reshape(-1, *(1,) * start.ndim)
+            off = np.abs(given.as_exact(given.run({step: stack}))[:, 0] - numbers.value) / unit
+            worst = np.where(numbers.blank, 0, np.nan_to_num(off, nan=np.inf)).reshape(len(factors), -1).max(axis=1)
+            at = int(worst.argmin())
+            best = float(factors[at])
+            width = 0.19 * abs(best) if width is None else width / 6
+            near = np.flatnonzero(worst <= 0.5)
+            if len(near) >= 3 and near[-1] - near[0] == len(near) - 1:
+                return simplest(float(factors[near[0]]), float(factors[near[-1]]))
+            factors = best + width * np.linspace(-1, 1, 17)
+    return best
