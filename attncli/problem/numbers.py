@@ -91,7 +91,7 @@ def shortest(value: float) -> str:
 
 
 def parse_expression(text: str) -> tuple[Any, ...]:
-    """Arithmetic as nested tuples: "-1/3" is ("neg", ("/", ("number", "1"), ("number", "3"))).
+    """Arithmetic as nested tuples: "-1/3" is ("/", ("neg", ("number", "1")), ("number", "3")).
 
     Known are + - * / ^ (also **), parentheses and sqrt. Sums stand in parentheses, and so does a division of a
     division: 1-3 may be a range and 1/2/24 a date. Raises InputError.

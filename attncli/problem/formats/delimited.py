@@ -105,7 +105,7 @@ class _Table:
             raise InputError("the file has no rows: it holds no numbers", place=Place(file))
         self._refuse_separators_only()
         self._drop_trailing_separators()
-        self.truths = self.rows[-1].cells[-1].strip().lower() in ("true", "false")
+        self.truths = _is_truth(self.rows[-1].cells[-1])
         self.short = self._check_widths()
         self.labels, self.header = self._labels_and_header()
 
@@ -190,8 +190,8 @@ class _Table:
         """Whether none of these cells is a number; where only some are, nothing is guessed."""
         values = [self._is_value(row.cells[i]) for row, i in cells]
         for (row, i), value in zip(cells, values, strict=True):
-            if not value and looks_like_number(row.cells[i], decimal=self.options.decimal):
-                self._value(row, i)  # raises: a number gone wrong is no word
+            if not value and (_is_truth(row.cells[i]) or looks_like_number(row.cells[i], decimal=self.options.decimal)):
+                self._value(row, i)  # raises: a number gone wrong is no word, nor is true among numbers
         if not any(values):
             return bool(values)
         if all(values):
@@ -210,7 +210,7 @@ class _Table:
         text = text.strip()
         if self.options.blanks and text in _LEFT_OUT:
             return True
-        return text.lower() in ("true", "false") if self.truths else is_number(text, decimal=self.options.decimal)
+        return _is_truth(text) if self.truths else is_number(text, decimal=self.options.decimal)
 
     def _array(self, body: list[Row], skip: int) -> Any:
         values: list[list[float]] = []
@@ -243,7 +243,7 @@ class _Table:
         place = Place(self.file, row.line, i + 1)
         if self.options.blanks and text in _LEFT_OUT:
             return math.nan
-        if self.truths and text.lower() in ("true", "false"):
+        if self.truths and _is_truth(text):
             return float(text.lower() == "true")
         if not text:
             raise InputError(f"{at}the cell is empty", place=place)
@@ -260,3 +260,7 @@ class _Table:
         if self.options.blanks and text in _LEFT_OUT:
             return None
         return text.replace(",", ".") if self.options.decimal == "," else text
+
+
+def _is_truth(text: str) -> bool:
+    return text.strip().lower() in ("true", "false")

@@ -13,7 +13,7 @@ from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import is_number, quote
 
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
 def write(stream: BinaryIO, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> None:
