@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, islice
 from typing import Any
 
-from attncli.core.attend import Rules
-from attncli.core.trace import STEPS, Trace
+from attncli.core.trace import STEPS
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
 from attncli.registry import Entry
-from attncli.verify import mistakes, mistakes_matrices, slips  # noqa: F401  (they register what they hold)
+from attncli.verify import mistakes, mistakes_masks, mistakes_matrices, slips  # noqa: F401  (they register theirs)
+from attncli.verify.frame import Frame
 from attncli.verify.given import MISTAKES, Change, Given
 from attncli.verify.written import Written
 
@@ -81,23 +81,16 @@ class Tries:
         return np.repeat(np.array(values, dtype=bool), counts)
 
 
-def diagnose(
-    inputs: Mapping[str, Array],
-    rules: Rules,
-    exact: Trace,
-    hand: Mapping[str, Written],
-    step: str,
-    wrong: Array | None = None,
-) -> list[Diagnosis]:
+def diagnose(frame: Frame, hand: Mapping[str, Written], step: str, wrong: Array | None = None) -> list[Diagnosis]:
     """The mistakes that give the hand's numbers of the first wrong step, simplest first; none for a plain slip.
 
-    inputs, rules, exact: the problem as the core takes it, and its Trace. hand: the written steps in rows layout,
-    shaped as in exact. wrong: which cells of the step are wrong, booleans of its shape.
+    hand: the written steps in rows layout, shaped as in the trace. wrong: which cells of the step are wrong, booleans
+    of its shape.
     Several that are exact cannot be told apart on these numbers.
     """
     with np.errstate(all="ignore"):
         try:
-            given = Given(inputs, rules, exact, hand, step, wrong)
+            given = Given(frame, hand, step, wrong)
         except AttnError:
             return []  # the hand's numbers themselves do not make an attention
         return Search(given).found()

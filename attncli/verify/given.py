@@ -12,15 +12,14 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from attncli.core.attend import LATER_STEPS, Rules, attend
-from attncli.core.maskargs import decide_array_axes
-from attncli.core.masks import Extent, Masks
+from attncli.core.attend import Rules, attend
+from attncli.core.masks import Extent, Masks, mask_spec
 from attncli.core.normalizers import find_normalizer
-from attncli.core.projections import project, repeat_heads, split_heads, with_past
-from attncli.core.scores import ScoreSpec, score_spec
-from attncli.core.trace import STEPS, Trace
+from attncli.core.projections import project
+from attncli.core.trace import STEPS
 from attncli.lazy import Array, np
 from attncli.registry import Registry
+from attncli.verify.frame import Frame
 from attncli.verify.written import Written
 
 MISTAKES = Registry("mistake")
@@ -42,7 +41,6 @@ BEFORE: dict[str, tuple[str, ...]] = {
     "scores": ("kernel",),
     "kernel": ("Q", "K"),
 }
-_JOINED = ("X", "Y", "Q", "K", "V", "output")
 # Where the pipeline is entered with changed numbers: the latest of these that a change gives.
 _ENTRIES = ("weights", "sum", "exp", "masked", "biased", "capped", "scaled", "scores", "kernel")
 
@@ -78,31 +76,16 @@ Changes = Iterator[Change]
 class Given:
     """The right numbers as they follow from what the hand wrote before the first wrong step (`target`).
 
-    inputs, rules: the problem as the core takes it. exact: its Trace. hand: the numbers of the written steps in rows
-    layout, shaped as in exact. wrong: the wrong cells of the target, if it is known which.
+    hand: the numbers of the written steps in rows layout, shaped as in the trace.
+    wrong: the wrong cells of the target, if it is known which.
     """
 
-    def __init__(
-        self,
-        inputs: Mapping[str, Array],
-        rules: Rules,
-        exact: Trace,
-        hand: Mapping[str, Written],
-        target: str,
-        wrong: Array | None = None,
-    ) -> None:
-        self.inputs, self.rules, self.exact, self.target = inputs, rules, exact, target
-        self.begin = next((step for step in LATER_STEPS[::-1] if step in inputs), None)
+    def __init__(self, frame: Frame, hand: Mapping[str, Written], target: str, wrong: Array | None = None) -> None:
+        self.frame, self.target, self.exact = frame, target, frame.trace
+        self.rules, self.heads, self.scale, self.begin = frame.rules, frame.heads, frame.scale, frame.begin
         order = list(STEPS)
-        self.written = [name for name in order[: order.index(target)] if name in hand and name in exact]
-        self.heads = exact.heads or 1
-        self.joined = exact.heads is None or rules.heads is not None
-        self.key_heads = (rules.kv_heads or rules.heads or 1) if self.joined else 1
-        self.lead = 1 + max(
-            exact.steps[name].ndim - (2 if name in _JOINED and self.joined else 2 + (exact.heads is not None))
-            for name in exact.steps
-        )
-        self.steps = {name: self.uniform(name, array) for name, array in exact.steps.items()}
+        self.written = [name for name in order[: order.index(target)] if name in hand and frame.has(name)]
+        self.steps = {name: self.uniform(name, array) for name, array in self.exact.steps.items()}
         self.factors: dict[str, float] = {}
         self.deep = False  # whether slips in single cells of unwritten steps are tried, too
         self.numbers = hand[target]
@@ -114,43 +97,38 @@ class Given:
     # -- form ---------------------------------------------------------------------------------------------------
 
     def uniform(self, name: str, array: Array) -> Array:
-        """A step of the exact trace (or of the hand) with a stack axis of 1, all sequence axes and a head axis."""
-        if not self._is_joined(name):
-            if self.exact.heads is None:
-                array = array[..., None, :, :]
-            rank = self.lead + 3
-        else:
-            rank = self.lead + 2
-        return array.reshape((1,) * (rank - array.ndim) + array.shape)
+        """A step, shaped as in the trace, with a stack axis of 1, all sequence axes and a head axis."""
+        return self.frame.uniform(name, array)[None]
 
     def as_exact(self, array: Array) -> Array:
-        """The target as the hand wrote it, (..., R, *shape in exact): the stack axes stay."""
+        """The target as the hand wrote it, (..., R, *shape in the trace): the stack axes stay."""
         shape = self.exact.rows(self.target).shape
-        rank = self.lead - 1 + (2 if self._is_joined(self.target) else 3)
+        rank = self.frame.axes(self.target)
         stacks = array.shape[: array.ndim - rank]
         full = (1,) * (rank - len(shape)) + shape
         if len(full) == rank:
             array = np.broadcast_to(array, (*stacks, *full))
-        return array.reshape(stacks + shape)
+        shaped: Array = array.reshape(stacks + shape)
+        return shaped
 
-    def _is_joined(self, name: str) -> bool:
-        return name in _JOINED and (self.joined or name not in ("Q", "K", "V"))
+    def as_input(self, name: str) -> Array:
+        """W_Q, b_O and the like, as doubles; KeyError where there is none."""
+        return self.frame.inputs[name]
 
-    def split(self, name: str, array: Array) -> Array:
-        """Q, K or V as it enters the scores or the output: a matrix of its own for each query head."""
-        if self.joined:
-            array = split_heads(name, array, self.heads if name == "Q" else self.key_heads)
-        return repeat_heads(name, array, self.heads)
+    def has_input(self, name: str) -> bool:
+        """Whether the problem gives this matrix."""
+        return name in self.frame.inputs
 
     def __getitem__(self, name: str) -> Array:
         """A step, or q, k, v; KeyError where this problem has no such step."""
         if name in ("q", "k", "v") and name not in self.steps:
-            return self.split(name.upper(), self.steps[name.upper()])
+            return self.frame.split(name.upper(), self.steps[name.upper()])
         if name in ("exp", "sum", "lse") and name not in self.steps:
             with np.errstate(over="ignore", divide="ignore"):
-                exponentials = self.steps["exp"] if "exp" in self.steps else np.exp(self.logits)
-                total = exponentials.sum(axis=-1, keepdims=True)
-                return {"exp": exponentials, "sum": total, "lse": np.log(total)}[name]
+                exponentials: Array = self.steps["exp"] if "exp" in self.steps else np.exp(self.logits)
+                total: Array = exponentials.sum(axis=-1, keepdims=True)
+                made: dict[str, Array] = {"exp": exponentials, "sum": total, "lse": np.log(total)}
+                return made[name]
         return self.steps[name]
 
     def __contains__(self, name: str) -> bool:
@@ -165,17 +143,13 @@ class Given:
         waiting = [self.target]
         while waiting:
             name = waiting.pop()
-            closed = name in self.written or name in self.inputs or (name in ("Q", "K", "V") and name not in self.exact)
+            absent = name in ("Q", "K", "V") and not self.frame.has(name)
+            closed = name in self.written or self.has_input(name) or absent
             if name in found or (closed and name != self.target):
                 continue
             found.add(name)
             waiting += BEFORE.get(name, ())
         return frozenset(found)
-
-    @property
-    def scale(self) -> float:
-        """What the scores are multiplied by; 1 without a scale."""
-        return self.exact.scale
 
     @property
     def has_scale(self) -> bool:
@@ -185,45 +159,45 @@ class Given:
     @cached_property
     def widths(self) -> dict[str, int]:
         """n, m, and where they are known d_k, d_v (of one head) and d_model (of the data)."""
-        last = self.exact.steps.get("weights")
-        sizes = {"n": last.shape[-2], "m": last.shape[-1]} if last is not None else {}
-        if "K" in self.exact.steps:
-            sizes["d_k"] = self["k"].shape[-1]
-        elif self.rules.d_k is not None:
+        sizes = {"n": self.frame.n, "m": self.frame.m}
+        if self.rules.d_k is not None:
             sizes["d_k"] = self.rules.d_k
-        if "V" in self.exact.steps:
-            sizes["d_v"] = self["v"].shape[-1]
-        if "X" in self.exact.steps:
-            sizes["d_model"] = self.exact.steps["X"].shape[-1]
+        for name, letter in (("d_k", "k"), ("d_v", "v"), ("d_model", "X")):
+            if letter in self:
+                sizes[name] = self[letter].shape[-1]
         return sizes
 
     @cached_property
-    def extent(self) -> Extent:
-        """The sizes that masks and biases are read by."""
-        shape = self.exact.steps["weights"].shape
-        batch = shape[:-2] if self.exact.heads is None else shape[:-3]
-        past = self.inputs["past_k"].shape[-2] if "past_k" in self.inputs else 0
-        return Extent(tuple(batch), self.exact.heads, shape[-2], shape[-1], past)
-
-    @cached_property
-    def shown(self) -> Array | None:
-        """Where the masks (not the bias) let a key be seen: broadcasts to the scores; None without a mask."""
+    def masks(self) -> Masks | None:
+        """The masks of this problem, bound to its sizes; None without a mask."""
         if not self.rules.masks or self.begin in ("masked", "weights"):
             return None
-        return self._table(Masks(self.rules.masks, self.extent, self.rules.alignment).visible())
+        return Masks(self.rules.masks, self.extent, self.rules.alignment)
 
     @cached_property
+    def extent(self) -> Extent:
+        """The sizes that masks are read by."""
+        shape = self.exact.steps["weights"].shape
+        batch = shape[:-2] if self.exact.heads is None else shape[:-3]
+        past = self.as_input("past_k").shape[-2] if self.has_input("past_k") else 0
+        return Extent(tuple(batch), self.exact.heads, self.frame.n, self.frame.m, past)
+
+    @property
+    def shown(self) -> Array | None:
+        """Where the masks (not the bias) let a key be seen: broadcasts to the scores; None without a mask."""
+        return None if self.masks is None else self.frame.shown[None]
+
+    def table(self, shown: Array) -> Array:
+        """A mask's answer, with all the axes of the scores."""
+        if self.exact.heads is None and shown.ndim > 2:
+            shown = shown[..., None, :, :]
+        table: Array = shown.reshape((1,) * (self.frame.sequences + 4 - shown.ndim) + shown.shape)
+        return table
+
+    @property
     def bias(self) -> Array | None:
         """The bias as a table that broadcasts to the scores; None without one."""
-        if "bias" not in self.inputs or self.begin in ("masked", "weights"):
-            return None
-        e = self.extent
-        return self._table(decide_array_axes("bias", np.asarray(self.inputs["bias"]), e.batch, e.heads, e.n, e.m)[0])
-
-    def _table(self, table: Array) -> Array:
-        if self.exact.heads is None and table.ndim > 2:
-            table = table[..., None, :, :]
-        return table.reshape((1,) * (max(self.lead, 1) + 3 - table.ndim) + table.shape)
+        return None if self.frame.bias is None else self.frame.bias[None]
 
     @property
     def unmasked(self) -> Array:
@@ -243,30 +217,28 @@ class Given:
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.log(self.steps["exp"])
         logits = self.before("weights")
-        return (
-            logits if self.exact.visible is None or "masked" in self.steps else np.where(self.visible, logits, -np.inf)
-        )
+        if self.exact.visible is None or "masked" in self.steps:
+            return logits
+        return np.where(self.visible, logits, -np.inf)
 
     @cached_property
     def visible(self) -> Array:
         """Where a key counts: no mask, bias or kernel hides it; broadcasts to the scores."""
         visible = self.exact.visible
-        return np.ones((1,) * (self.lead + 3), bool) if visible is None else self._table(visible)
+        return np.ones((1,) * (self.frame.sequences + 4), bool) if visible is None else self.table(visible)
 
     def labels(self, step: str) -> tuple[list[str], list[str]]:
         """The names of a step's rows and columns, tokens as rows."""
         rows, columns = self.exact.labels(step)
         return (columns, rows) if self.exact.layout == "columns" else (rows, columns)
 
-    def source(self, name: str) -> str:
-        """Which data Q, K or V is projected from: "X" or "Y"."""
-        return "Y" if name != "Q" and "Y" in self.steps else "X"
-
     def projected(self, name: str, source: Array, weight: Array | None) -> Array:
         """Q, K or V from other data or another weight matrix; past ones in front. Raises ShapeError."""
-        made = project(name, source, weight, self.inputs.get(f"b_{name}"))
-        past = self.inputs.get(f"past_{name.lower()}")
-        return made if past is None else with_past(name, np.asarray(past), made)
+        made = project(name, source, weight, self.frame.inputs.get(f"b_{name}"))
+        past = self.frame.inputs.get(f"past_{name.lower()}")
+        if past is None:
+            return made
+        return np.concatenate([np.broadcast_to(past, (*made.shape[:-2], *past.shape[-2:])), made], axis=-2)
 
     # -- computing ----------------------------------------------------------------------------------------------
 
@@ -286,12 +258,13 @@ class Given:
             return arrays[target]
         if "exp" in arrays and target in ("sum", "lse"):
             total = arrays["exp"].sum(axis=-1, keepdims=True)
-            return total if target == "sum" else np.log(total)
+            result: Array = total if target == "sum" else np.log(total)
+            return result
         entry = next((name for name in _ENTRIES if name in arrays), None)
         begun, rules = self._enter(entry, arrays)
         if target in ("heads", "output"):
-            begun["V"] = self._split_of("V", arrays)
-            begun |= {name: self.inputs[name] for name in ("W_O", "b_O") if name in self.inputs}
+            begun["V"] = self._split("V", arrays)
+            begun |= {name: self.as_input(name) for name in ("W_O", "b_O") if self.has_input(name)}
         if target == "output" and "heads" in arrays:
             # W_O and its bias after the heads: weights that pick each head's rows as they are.
             n = arrays["heads"].shape[-2]
@@ -299,10 +272,10 @@ class Given:
             rules = Rules()
         return attend(begun, rules).rows(target)
 
-    def _split_of(self, name: str, arrays: Mapping[str, Array]) -> Array:
+    def _split(self, name: str, arrays: Mapping[str, Array]) -> Array:
         if name.lower() in arrays:
             return arrays[name.lower()]
-        return self.split(name, arrays[name] if name in arrays else self.steps[name])
+        return self.frame.split(name, arrays[name] if name in arrays else self.steps[name])
 
     def _enter(self, entry: str | None, arrays: Mapping[str, Array]) -> tuple[dict[str, Array], Rules]:
         """Inputs and rules of the core that begin with the changed step."""
@@ -320,7 +293,7 @@ class Given:
         if entry == "masked":
             return {"masked": arrays["masked"]}, rules
         if self.shown is not None:
-            rules = replace(rules, masks=(self.keep(self.shown),))
+            rules = replace(rules, masks=(mask_spec("keep", self.shown),))
         if entry == "biased":
             return {"scaled": arrays["biased"]}, rules
         begun = {"bias": self.bias} if self.bias is not None else {}
@@ -332,20 +305,8 @@ class Given:
         rules = replace(rules, scale=self.scale if self.has_scale else None)
         if entry is not None:
             return begun | {entry: arrays[entry]}, rules
-        begun |= {"Q": self._split_of("Q", arrays), "K": self._split_of("K", arrays)}
-        return begun, replace(rules, score=self.score)
-
-    def keep(self, shown: Array) -> object:
-        """The mask that shows just this."""
-        from attncli.core.masks import mask_spec
-
-        return mask_spec("keep", shown)
-
-    @cached_property
-    def score(self) -> ScoreSpec:
-        """The score function; its scale is given beside it."""
-        score = self.rules.score or score_spec("scaled-dot")
-        return replace(score, scaled=False)
+        begun |= {"Q": self._split("Q", arrays), "K": self._split("K", arrays)}
+        return begun, replace(rules, score=replace(self.frame.score, scaled=False))
 
     # -- the hand's numbers
     def _start_from_hand(self, hand: Mapping[str, Written]) -> None:
@@ -373,7 +334,7 @@ class Given:
                 continue
             if name in self.hand:
                 found.append(name)
-            elif name not in self.inputs:
+            elif name not in self.frame.inputs:
                 waiting += BEFORE.get(name, ())
         return found
 
@@ -392,8 +353,8 @@ class Given:
             return found
         begun, rules = self._enter(entry, arrays)
         if values:
-            begun["V"] = self._split_of("V", arrays)
-            begun |= {name: self.inputs[name] for name in ("W_O", "b_O") if name in self.inputs}
+            begun["V"] = self._split("V", arrays)
+            begun |= {name: self.as_input(name) for name in ("W_O", "b_O") if self.has_input(name)}
         trace = attend(begun, rules)
         order = list(STEPS)
         for name in order[order.index(entry or "kernel") :]:

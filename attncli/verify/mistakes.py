@@ -1,16 +1,13 @@
-"""The mistakes that people make between the scores and the weights: scale, cap, bias, mask, softmax.
+"""The mistakes that people make between the scores and the weights: scale, cap, bias, softmax.
 
 One entry a mistake: a name, a sentence for the person (`source` is where it was seen), and the changed computation,
 as the steps that differ; the rest of the pipeline is the core's. `at` are the steps in which it happens; `simplicity`
-is the order in which mistakes that explain the same numbers are told. Matrices, heads and the output are in
-`mistakes_matrices.py`, slips in single cells in `slips.py`.
+is the order in which mistakes that explain the same numbers are told. Masks are in `mistakes_masks.py`; matrices,
+heads and the output in `mistakes_matrices.py`; slips in single cells in `slips.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from attncli.core.masks import Masks
 from attncli.lazy import Array, np
 from attncli.verify.given import Change, Changes, Given, mistake
 
@@ -208,130 +205,6 @@ def bias_scaled(given: Given) -> Changes:
             early = given["scaled"] + given.bias * given.scale
         yield Change({"scaled": early, "biased": _cap(given, early)} if "scaled" in given.open
                      else {"biased": _cap(given, early)}, text)  # fmt: skip
-
-
-# -- mask -------------------------------------------------------------------------------------------------------
-
-
-def _masked(given: Given, shown: Array, text: str) -> Changes:
-    right = given.shown
-    if right is None or not (shown != right).any():
-        return
-    yield Change({"masked": np.where(shown, given.unmasked, given.rules.mask_value)}, text)
-
-
-@mistake("no-mask", at=("masked",), simplicity=1)
-def no_mask(given: Given) -> Changes:
-    """The mask was left out."""
-    if given.shown is not None:
-        yield Change({"masked": given.unmasked}, "the mask was left out: hidden keys have a share")
-
-
-@mistake("mask-inverted", at=("masked",), source="1 = may attend or 1 = blocked", simplicity=2)
-def mask_inverted(given: Given) -> Changes:
-    """The mask was read the other way round."""
-    if given.shown is not None:
-        text = "the mask is inverted: what is to be seen was hidden, and what is to be hidden was seen"
-        yield from _masked(given, ~given.shown, text)
-
-
-@mistake("other-triangle", at=("masked",), simplicity=2)
-def other_triangle(given: Given) -> Changes:
-    """The other triangle was hidden (the mask transposed)."""
-    shown = given.shown
-    if shown is None:
-        return
-    n, m = given.widths["n"], given.widths["m"]
-    causal = any(spec.aligned for spec in given.rules.masks)
-    text = "the other triangle was hidden" if causal else "the mask was applied with queries and keys exchanged"
-    if n == m:
-        yield from _masked(given, np.broadcast_to(shown, (*shown.shape[:-2], n, m)).mT, text)
-    elif causal:
-        at = Masks(given.rules.masks, given.extent, given.rules.alignment).at
-        yield from _masked(given, np.broadcast_to(at.key >= at.position, (n, m)), text)
-
-
-@mistake("diagonal-hidden", at=("masked",), simplicity=3)
-def diagonal_hidden(given: Given) -> Changes:
-    """Each query's own key was hidden too."""
-    if given.shown is not None:
-        at = Masks(given.rules.masks, given.extent, given.rules.alignment).at
-        yield from _masked(
-            given, given.shown & (at.key != at.position), "the diagonal was hidden: no query sees its own key"
-        )
-
-
-@mistake("other-alignment", at=("masked",), source="top-left or bottom-right", simplicity=2)
-def other_alignment(given: Given) -> Changes:
-    """The causal mask was aligned to the other corner."""
-    if given.shown is None or not any(spec.aligned for spec in given.rules.masks):
-        return
-    now = Masks(given.rules.masks, given.extent, given.rules.alignment).alignment
-    other = "bottom-right" if now == "top-left" else "top-left"
-    specs = [replace(spec, alignment=None) for spec in given.rules.masks]
-    shown = given._table(Masks(specs, given.extent, other).visible())
-    yield from _masked(given, shown, f"the mask was aligned {other}, not {now}")
-
-
-@mistake("mask-off-by-one", at=("masked",), simplicity=4)
-def off_by_one(given: Given) -> Changes:
-    """The mask's edge lies one key beside the right one."""
-    if given.shown is None or not any(spec.aligned for spec in given.rules.masks):
-        return
-    masks = Masks(given.rules.masks, given.extent, given.rules.alignment)
-    for shift, text in ((1, "each query sees one key further"), (-1, "each query sees one key less far")):
-        at = replace(masks.at, position=masks.at.position + shift)
-        shown: Array = np.ones((1, 1), bool)
-        for spec in given.rules.masks:
-            shown = shown & spec.function(given.extent, spec.argument)(at if spec.aligned else masks.at)
-        yield from _masked(given, given._table(shown), f"the mask is off by one: {text}")
-
-
-@mistake("mask-after-softmax", at=("masked",), simplicity=3)
-def mask_after(given: Given) -> Changes:
-    """The weights were masked, without normalizing again."""
-    if given.shown is not None and given.target in ("weights", "heads", "output"):
-        weights = given.run({"masked": given.unmasked}, "weights") * given.shown
-        yield Change(
-            {"weights": weights}, "the mask was applied after the softmax, and the rows were not normalized again"
-        )
-
-
-@mistake("scores-times-mask", at=("masked",), source="a padding mask that multiplies", simplicity=3)
-def scores_times_mask(given: Given) -> Changes:
-    """The scores were multiplied by the mask: a hidden score became 0, not -inf."""
-    if given.shown is not None:
-        masked = np.where(given.shown, given.unmasked, 0.0)
-        yield Change({"masked": masked}, "the scores were multiplied by the mask: a hidden score became 0, and e^0 = 1")
-
-
-@mistake("finite-mask-value", at=("masked",), source="-1e6 and the like in place of -inf", simplicity=5)
-def finite_mask_value(given: Given) -> Changes:
-    """A finite number stood for -inf, and hidden keys kept a share."""
-    if given.shown is None or not np.isneginf(given.rules.mask_value):
-        return
-    # Values so large that they differ from -inf in rows without any key only are told as one.
-    only_empty = not np.broadcast_to(given.shown, given.unmasked.shape).any(axis=-1).all()
-    for value in (-1, -2, -5, -9, -10, -20, -50, -99, -100) + (
-        (-1e9,) if only_empty or given.target == "masked" else ()
-    ):
-        shown = f"{value:g}"
-        replaced = np.where(given.shown, given.unmasked, float(value))
-        yield Change(
-            {"masked": replaced}, f"hidden scores were set to {shown}, which is not low enough: they keep a share"
-        )
-        if value > -100:
-            added = np.where(given.shown, given.unmasked, given.unmasked + value)
-            yield Change({"masked": added}, f"{shown} was added to hidden scores, which is not enough to hide them")
-
-
-@mistake("mask-unasked", at=("masked",), simplicity=3)
-def mask_unasked(given: Given) -> Changes:
-    """A causal mask was used, which this problem does not have."""
-    if given.shown is None and given.begin not in ("masked", "weights") and given.rules.masks == ():
-        at = given.extent.at("top-left")
-        masked = np.where(at.key <= at.position, given.unmasked, -np.inf)
-        yield Change({"masked": masked}, "a causal mask was applied, which this problem does not ask for")
 
 
 # -- softmax ----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ Entries as in `mistakes.py`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 
 from attncli.core.normalizers import find_normalizer
@@ -19,7 +20,7 @@ _PROJECTIONS = ("Q", "K", "V")
 # -- projections ------------------------------------------------------------------------------------------------
 
 
-def _reprojected(given: Given, ways: dict[str, tuple[Array, Array | None]], done: str) -> Changes:
+def _reprojected(given: Given, ways: Mapping[str, tuple[Array, Array | None]], done: str) -> Changes:
     """Every choice of the open projections, all of them first, made from other data or another weight matrix.
 
     ways: name to (data, weight). done: a sentence with `{names}` in it.
@@ -44,8 +45,7 @@ def _and(names: tuple[str, ...]) -> str:
 
 
 def _weight(given: Given, name: str) -> Array | None:
-    weight = given.inputs.get(f"W_{name}")
-    return None if weight is None else np.asarray(weight, dtype=float)
+    return given.frame.inputs.get(f"W_{name}")
 
 
 @mistake("weights-transposed", at=_PROJECTIONS, source="W X in columns, X W in rows", simplicity=2)
@@ -55,7 +55,7 @@ def weight_matrices_transposed(given: Given) -> Changes:
     for name in _PROJECTIONS:
         weight = _weight(given, name)
         if weight is not None:
-            ways[name] = (given[given.source(name)], weight.T)
+            ways[name] = (given[given.frame.source(name)], weight.T)
     yield from _reprojected(given, ways, "the weight matrix of {names} was transposed")
 
 
@@ -66,10 +66,10 @@ def weight_matrices_exchanged(given: Given) -> Changes:
         weights = {name: _weight(given, name) for name in (one, other)}
         if weights[one] is None and weights[other] is None:
             continue
-        made = {}
+        made: dict[str, Array] = {}
         for name, instead in ((one, other), (other, one)):
             if name in given.open:
-                changes = _reprojected(given, {name: (given[given.source(name)], weights[instead])}, "")
+                changes = _reprojected(given, {name: (given[given.frame.source(name)], weights[instead])}, "")
                 made |= next((change.arrays for change in changes), {})
         if len(made) == 2:
             yield Change(dict(made), f"W_{one} and W_{other} were exchanged", one)
@@ -91,7 +91,7 @@ def wrong_source(given: Given) -> Changes:
 def not_projected(given: Given) -> Changes:
     """The data itself was used in place of Q, K or V."""
     for name in _PROJECTIONS:
-        source = given.source(name)
+        source = given.frame.source(name)
         if name not in given or source not in given or given[source].shape[-2:] != given[name].shape[-2:]:
             continue
         if name in given.open or (name == "V" and given.target in ("heads", "output")):
@@ -103,7 +103,7 @@ def not_projected(given: Given) -> Changes:
 def product_from_the_left(given: Given) -> Changes:
     """W X was computed where tokens are rows and X W is meant."""
     for name in _PROJECTIONS:
-        weight, source = _weight(given, name), given.source(name)
+        weight, source = _weight(given, name), given.frame.source(name)
         if name in given.open and weight is not None and source in given:
             data = given[source]
             if weight.shape[-1] == data.shape[-2] and (weight @ data).shape[-2:] == given[name].shape[-2:]:
@@ -114,13 +114,13 @@ def product_from_the_left(given: Given) -> Changes:
 def no_projection_bias(given: Given) -> Changes:
     """The bias of a projection was not added."""
     for name in (*_PROJECTIONS, "O"):
-        bias = given.inputs.get(f"b_{name}")
+        bias = given.frame.inputs.get(f"b_{name}")
         step = "output" if name == "O" else name
         if bias is not None and step in given.open and step in given:
-            without = given[step] - np.asarray(bias, dtype=float).reshape(-1)
-            past = given.inputs.get(f"past_{name.lower()}")
+            without = given[step] - bias.reshape(-1)
+            past = given.frame.inputs.get(f"past_{name.lower()}")
             if past is not None:
-                count = np.asarray(past).shape[-2]
+                count = past.shape[-2]
                 without = np.concatenate([given[step][..., :count, :], without[..., count:, :]], axis=-2)
             yield Change({step: without}, f"the bias b_{name} was not added", step)
 
@@ -130,7 +130,7 @@ def no_projection_bias(given: Given) -> Changes:
 
 def _dots(given: Given) -> bool:
     """Whether the scores are plain dot products of q and k."""
-    return "q" in given and "k" in given and given.score.name in ("dot", "scaled-dot")
+    return "q" in given and "k" in given and given.frame.score.name in ("dot", "scaled-dot")
 
 
 def _scores(given: Given, product: Array, text: str) -> Changes:
@@ -188,11 +188,11 @@ def transposed_before_values(given: Given) -> Changes:
 @mistake("no-tanh", at=("scores",), source="additive attention", simplicity=2)
 def no_tanh(given: Given) -> Changes:
     """The tanh of an additive score was left out."""
-    if "scores" in given.open and given.begin is None and given.score.name in ("additive", "concat"):
+    if "scores" in given.open and given.begin is None and given.frame.score.name in ("additive", "concat"):
         from attncli.core.scores import hidden_layer
 
-        p = given.score.parameters
-        if given.score.name == "concat":
+        p = given.frame.score.parameters
+        if given.frame.score.name == "concat":
             d_q = given["q"].shape[-1]
             p = {"W_q": p["W"][:, :d_q], "W_k": p["W"][:, d_q:], "w_v": p["v"]}
         q, k, w = hidden_layer(given["q"], given["k"], p.get("W_q"), p.get("W_k"), p.get("w_v"))
@@ -206,11 +206,12 @@ def kernel_distance(given: Given) -> Changes:
         return
     from attncli.core.scores import distances
 
-    d, name = distances(given["q"], given["k"]), given.score.name
-    width = given.score.parameters.get("sigma", given.score.parameters.get("radius", 1.0))
+    d, name = distances(given["q"], given["k"]), given.frame.score.name
+    width = given.frame.score.parameters.get("sigma", given.frame.score.parameters.get("radius", 1.0))
     u = d / width
     made = {
-        "gaussian": ((np.exp(-u * u), "the 2 of 2 sigma^2 is missing"), (np.exp(-u / 2), "the distance was not squared"),
+        "gaussian": ((np.exp(-u * u), "the 2 of 2 sigma^2 is missing"),
+                     (np.exp(-u / 2), "the distance was not squared"),
                      (np.exp(-d * d / (2 * width)), "sigma was not squared")),
         "laplacian": ((np.exp(-u * u), "the distance was squared"),),
         "epanechnikov": ((np.maximum(0, 1 - u * u), "the factor 3/4 is missing"),
@@ -241,7 +242,7 @@ def not_normalized(given: Given) -> Changes:
 @mistake("heads-split-other-order", at=("scores", "heads", "output"), source="reshape without transpose", simplicity=3)
 def heads_split_other_order(given: Given) -> Changes:
     """The features were dealt to the heads in another order."""
-    if given.heads == 1 or not given.joined:
+    if given.heads == 1 or not given.frame.joined:
         return
     names = [name for name in _PROJECTIONS if name in given]
     if "scores" not in given.open:
@@ -255,7 +256,7 @@ def heads_split_other_order(given: Given) -> Changes:
                         (_reshaped, "the matrix was cut into heads by rows, not by columns")):  # fmt: skip
         changed = {}
         for name in names:
-            heads = given.heads if name == "Q" else given.key_heads
+            heads = given.heads if name == "Q" else given.frame.key_heads
             if heads > 1:
                 changed[name.lower()] = given_repeat(given, name, order(given[name], heads))
         if changed:
@@ -287,8 +288,7 @@ def heads_joined_other_order(given: Given) -> Changes:
 
 
 def _through_w_o(given: Given, joined: Array) -> Array:
-    bias = given.inputs.get("b_O")
-    return project("W_O", joined, _weight(given, "O"), None if bias is None else np.asarray(bias, dtype=float))
+    return project("W_O", joined, _weight(given, "O"), given.frame.inputs.get("b_O"))
 
 
 @mistake("heads-averaged", at=("weights", "heads", "output"), simplicity=2)
@@ -309,7 +309,7 @@ def heads_averaged(given: Given) -> Changes:
 @mistake("groups-tiled", at=("scores", "heads", "output"), source="h mod G in place of h G / H", simplicity=2)
 def groups_tiled(given: Given) -> Changes:
     """The key heads were tiled over the query heads (k1 k2 k1 k2), not repeated (k1 k1 k2 k2)."""
-    groups = given.key_heads if given.joined else given["K"].shape[-3] if "K" in given else 1
+    groups = given.frame.key_heads if given.frame.joined else given["K"].shape[-3] if "K" in given else 1
     if groups in (1, given.heads):
         return
     order = [head * (given.heads // groups) for head in range(groups)] * (given.heads // groups)
@@ -329,7 +329,7 @@ def groups_tiled(given: Given) -> Changes:
 @mistake("no-W_O", at=("output",), simplicity=1)
 def without_w_o(given: Given) -> Changes:
     """The output was not multiplied by W_O."""
-    if "W_O" in given.inputs and "v" in given:
+    if "W_O" in given.frame.inputs and "v" in given:
         joined = _joined(given)
         if joined.shape[-2:] == given["output"].shape[-2:]:
             yield Change({"output": joined}, "the joined heads were not multiplied by W_O")
@@ -340,8 +340,7 @@ def w_o_transposed(given: Given) -> Changes:
     """W_O was used transposed."""
     weight = _weight(given, "O")
     if weight is not None and weight.shape[0] == weight.shape[1] and "v" in given:
-        bias = given.inputs.get("b_O")
-        other = project("W_O", _joined(given), weight.T, None if bias is None else np.asarray(bias, dtype=float))
+        other = project("W_O", _joined(given), weight.T, given.frame.inputs.get("b_O"))
         yield Change({"output": other}, "W_O was transposed")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
+from attncli.core.projections import join_heads
 from attncli.lazy import Array, np
 from attncli.verify.given import Change, Changes, Given, mistake
 from attncli.verify.mistakes import number
@@ -36,7 +37,7 @@ _MOST = 3000  # slips that are tried in one unwritten step
 
 @dataclass(frozen=True)
 class Product:
-    """A step that is left right (+ a constant): left (R, ..., n, t), right (R, ..., t, m), names of its terms."""
+    """A step that is left right (+ a constant): left (R, ..., n, t), right (..., t, m), names of its terms."""
 
     left: Array
     right: Array
@@ -45,26 +46,22 @@ class Product:
 
 def product_of(given: Given, step: str) -> Product | None:
     """The matrix product that a step is; None where it is none."""
+    inputs, frame = given.frame.inputs, given.frame
     if step in ("Q", "K", "V"):
-        weight, source = given.inputs.get(f"W_{step}"), given.source(step)
-        if weight is None or source not in given or f"past_{step.lower()}" in given.inputs or not given.joined:
+        weight, source = inputs.get(f"W_{step}"), frame.source(step)
+        if weight is None or source not in given or f"past_{step.lower()}" in inputs or not frame.joined:
             return None
-        right = np.asarray(weight, dtype=float)
-        return Product(given[source], right.reshape((1,) * given.lead + right.shape), _numbered("feature", len(right)))
+        return Product(given[source], weight, _numbered("feature", len(weight)))
     if step == "scores":
-        if given.begin is not None or "q" not in given or given.score.name not in ("dot", "scaled-dot"):
+        if given.begin is not None or "q" not in given or frame.score.name not in ("dot", "scaled-dot"):
             return None
         return Product(given["q"], given["k"].mT, _numbered("feature", given["k"].shape[-1]))
-    if step == "heads" or (step == "output" and "W_O" not in given.inputs and given.heads == 1):
-        left, right = given["weights"], given["v"]
-        if step == "output":
-            left, right = left[..., 0, :, :], right[..., 0, :, :]
-        return Product(left, right, given.exact.key_labels)
-    if step == "output" and "W_O" in given.inputs and "heads" in given:
-        heads = given["heads"].swapaxes(-2, -3)
-        right = np.asarray(given.inputs["W_O"], dtype=float)
-        left = heads.reshape(*heads.shape[:-2], -1)
-        return Product(left, right.reshape((1,) * given.lead + right.shape), _numbered("feature", len(right)))
+    if step == "heads":
+        return Product(given["weights"], given["v"], given.exact.key_labels)
+    if "W_O" not in inputs and given.heads == 1:
+        return Product(given["weights"][..., 0, :, :], given["v"][..., 0, :, :], given.exact.key_labels)
+    if "W_O" in inputs and "heads" in given:
+        return Product(join_heads(given["heads"]), inputs["W_O"], _numbered("feature", len(inputs["W_O"])))
     return None
 
 
