@@ -152,9 +152,11 @@ class Frame:
         return np.broadcast_to(~self._table(self.trace.visible), self.exact(step).shape)
 
 
-def index_of(frame: Frame, step: str, indices: Sequence[int]) -> tuple[int, ...]:
+def index_of(frame: Frame, step: str, indices: Sequence[int]) -> tuple[int | slice, ...]:
     """The leading index, in the one form and from 0, of a part such as weights[1,2]."""
-    own = tuple(i - 1 for i in indices)
-    if frame.trace.heads is None and frame.axes(step) == frame.sequences + 3:
-        own = (*own, 0)
-    return own
+    own = len(frame.trace.rows(step).shape) - 2
+    has_head = frame.axes(step) == frame.sequences + 3
+    padding = frame.axes(step) - 2 - own - (has_head and frame.trace.heads is None)
+    index: tuple[int | slice, ...] = (0,) * padding + tuple(i - 1 for i in indices)
+    index += (slice(None),) * (own - len(indices))
+    return (*index, 0) if has_head and frame.trace.heads is None else index

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -51,6 +51,10 @@ class Written:
             beyond = np.clip(h + np.sign(h) * u / 2, low, high)
         return self.reproduced(near) | self.reproduced(beyond)
 
+    def changed(self, change: Callable[[Array], Array]) -> Written:
+        """The same numbers after a change of shape, or a part of them."""
+        return replace(self, value=change(self.value), unit=change(self.unit), blank=change(self.blank))
+
     @property
     def digits(self) -> Array:
         """How many significant digits each number is written with; 0 for zeros and for what is exact."""
@@ -86,6 +90,14 @@ def cut(h: Array, u: Array, x: Array, room: Array | float = 0.0) -> Array:
         noise = room_of(u, h, x) + room
         # A number that reaches h + u but for noise has its own last place: it is not cut to h.
         return (beyond >= -noise) & (beyond < u - noise)
+
+
+def near(written: Written, low: Array, high: Array) -> Array:
+    """h is one unit off what some number of [low, high] gives."""
+    h, u = written.value, written.unit
+    with np.errstate(invalid="ignore"):
+        found: Array = (h >= low - 1.5 * u * (1 + 1e-9)) & (h <= high + 1.5 * u * (1 + 1e-9))
+    return found
 
 
 def room_of(u: Array, h: Array, x: Array) -> Array:

@@ -1,0 +1,234 @@
+"""Marking as a teacher does: each number against the right one, then against what follows from the hand's own numbers.
+
+The steps are marked in the order of the pipeline, and what the hand wrote in a step is what the later ones start from:
+as written, within half a unit, or, for a hand that kept more digits than it wrote, as computed since the last slip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from attncli.core.trace import parse_address
+from attncli.lazy import Array, np
+from attncli.problem.problem import Problem
+from attncli.verify.boxes import Boxes, BoxFlow
+from attncli.verify.flow import Hand
+from attncli.verify.frame import Frame
+from attncli.verify.habitual import habit_of
+from attncli.verify.inputs import half_units
+from attncli.verify.intervals import Box
+from attncli.verify.sheet import Entry, entries_of
+from attncli.verify.verdicts import AGREES, BLANK, FOLLOWS, LAST_PLACE, TRUNCATED, VERDICTS, WRONG, CellMark, StepMark
+from attncli.verify.written import Written, near
+
+_SINGLE = 2.0**-22  # of the largest number of a row: what single precision may be off
+_SIX = 6  # significant digits, from which on a number may have been computed in single precision
+
+
+@dataclass
+class Bases:
+    """What the later steps start from. points: as written; boxes: within half a unit; slips: the wrong cells alone.
+
+    A hand that kept all digits and wrote fewer goes on from its slips, and from nothing else that it wrote.
+    """
+
+    points: dict[str, Hand[Array]] = field(default_factory=dict)
+    boxes: dict[str, Hand[Box]] = field(default_factory=dict)
+    slips: dict[str, Hand[Array]] = field(default_factory=dict)
+    exactly: bool = True  # whether nothing written so far is anything but the right number in full
+
+
+class Marking:
+    """The marks of one problem, and what they were made from (for whoever searches the mistake).
+
+    frame: the problem. entries: what the hand wrote. bases: what follows a step is computed from.
+    marks: one a entry, in order. first_wrong: the name of the first wrong step, or None.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.frame = Frame(problem)
+        self.entries = entries_of(self.frame, problem.expect)
+        self.uncertain = half_units(problem, self.frame)
+        self.rounded_inputs = problem.rounded_inputs
+        self.bases = Bases()
+        self.notes: list[str] = []
+        self.first_wrong: str | None = None
+        self._exact = BoxFlow(self.frame, Boxes(), {})
+        self._as_written = BoxFlow(self.frame, Boxes(), _boxed(self.bases.points))
+        self._within = BoxFlow(self.frame, Boxes(self.uncertain if problem.rounded_inputs else None), self.bases.boxes)
+        self._kept = BoxFlow(self.frame, Boxes(), {})
+        self._earlier: list[Entry] = []
+        self.marks: list[StepMark] = []
+        for step, entries in groupby(self.entries, key=lambda entry: entry.step):
+            self._mark(step, list(entries))
+
+    def hand(self, step: str) -> Array | None:
+        """The hand's numbers of a step as they were written, in the form of `Frame`; NaN where blank."""
+        base = self.bases.points.get(step)
+        return None if base is None else np.where(base.written, base.numbers, np.nan)
+
+    def _mark(self, step: str, entries: list[Entry]) -> None:
+        """Mark all parts of one step, and let the later ones start from it."""
+        exact = self.frame.exact(step)
+        room = _room(exact, self._exact.target(step))
+        wrong = np.zeros(exact.shape, dtype=bool)
+        for entry in entries:
+            codes, reason = self._codes(entry, exact, room)
+            self.marks.append(self._step_mark(entry, codes, exact, reason))
+            wrong |= codes == WRONG
+        self._go_on_from(step, entries, exact, room, wrong)
+
+    def _codes(self, entry: Entry, exact: Array, room: Array) -> tuple[Array, str]:
+        """The verdict of each cell as an index of VERDICTS, and what explains `follows`."""
+        written, step = entry.written, entry.step
+        codes = np.full(exact.shape, WRONG)
+        single = _last_place(written, exact, room)
+        codes[single] = LAST_PLACE
+        codes[written.truncated(exact, room)] = TRUNCATED
+        codes[written.agrees(exact, room)] = AGREES
+        codes[written.blank] = BLANK
+        reason = ""
+        open_ = codes > FOLLOWS
+        if open_.any():
+            follows = self._follows(written, step)
+            codes[open_ & follows] = FOLLOWS
+            habit = None
+            if (codes > FOLLOWS).any():
+                habit = habit_of(self, entry, codes > FOLLOWS)
+            if habit is not None:
+                codes[codes > FOLLOWS] = FOLLOWS
+                reason = habit.text
+        return codes, reason
+
+    def _follows(self, written: Written, step: str) -> Array:
+        """Where h is what the hand's own numbers give: as written, within half a unit, or kept in full."""
+        flows = [self._within]
+        if self.bases.points:
+            flows.append(self._as_written)
+        if self.bases.slips:
+            flows.append(self._kept)
+        boxes = [flow.target(step) for flow in flows]
+        follows = np.zeros(written.value.shape, dtype=bool)
+        for box in boxes:
+            follows |= written.meets(box.low, box.high)
+        adjusted = self.adjusted_rows(step, written)
+        if adjusted is not None:
+            for box in boxes:
+                follows |= adjusted & near(written, box.low, box.high)
+        return follows
+
+    def adjusted_rows(self, step: str, written: Written) -> Array | None:
+        """Rows of weights that are written so as to sum to exactly 1, (..., n, 1); None where there are none."""
+        if step != "weights" or not self.frame.sums_to_one:
+            return None
+        total = written.value.sum(axis=-1, keepdims=True)
+        adjusted: Array = np.abs(total - 1) < 1e-6 * written.unit.max(axis=-1, keepdims=True)
+        return adjusted if adjusted.any() else None
+
+    def _go_on_from(self, step: str, entries: list[Entry], exact: Array, room: Array, wrong: Array) -> None:
+        """The hand's numbers of this step are what the later steps start from."""
+        blank = np.all([entry.written.blank for entry in entries], axis=0)
+        value, unit = np.full(exact.shape, np.nan), np.zeros(exact.shape)
+        for entry in entries:
+            value = np.where(entry.written.blank, value, entry.written.value)
+            unit = np.where(entry.written.blank, unit, entry.written.unit)
+        points = all(entry.written.fits(exact, room) for entry in entries)
+        hidden = self.frame.is_hidden(step)
+        half = np.zeros(exact.shape) if points else unit / 2 if hidden is None else np.where(hidden, 0, unit / 2)
+        hand = Hand(value, ~blank)
+        box = _bounded(step, value, half, self.frame.sums_to_one)
+        self.bases.points[step] = hand
+        self.bases.boxes[step] = Hand(box, ~blank)
+        self._as_written.hand[step] = Hand(Box.of(value), ~blank)
+        if wrong.any():
+            self.bases.slips[step] = Hand(value, wrong)
+            self._kept.hand[step] = Hand(Box.of(value), wrong)
+            self.first_wrong = self.first_wrong or step
+        self.bases.exactly &= points and not wrong.any()
+        self._earlier += entries
+
+    @property
+    def earlier(self) -> list[Entry]:
+        """The entries that are marked so far."""
+        return self._earlier
+
+    def _step_mark(self, entry: Entry, codes: Array, exact: Array, reason: str) -> StepMark:
+        frame, trace = self.frame, self.frame.trace
+        # What follows from the hand's numbers is told for cells that do not agree; elsewhere nobody asks.
+        from_hand = self._within.target(entry.step) if (codes > AGREES).any() else self._exact.target(entry.step)
+        shown = {
+            name: entry.shown(frame, np.broadcast_to(array, exact.shape))
+            for name, array in {
+                "hand": entry.written.value, "unit": entry.written.unit, "exact": exact,
+                "low": from_hand.low, "high": from_hand.high, "codes": codes,
+            }.items()
+        }  # fmt: skip
+        rows, columns = trace.axes(entry.address)
+        row_labels, column_labels = trace.labels(entry.address)
+        leading = parse_address(entry.address)[1]
+        cells = []
+        for index in np.argwhere(shown["codes"] > AGREES):
+            at = tuple(int(i) for i in index)
+            ends = (float(shown["low"][at]), float(shown["high"][at]))
+            code = int(shown["codes"][at])
+            cells.append(
+                CellMark(
+                    (*leading, *(i + 1 for i in at)), row_labels[at[-2]], column_labels[at[-1]], VERDICTS[code],
+                    float(shown["hand"][at]), float(shown["exact"][at]), ends,
+                )
+            )  # fmt: skip
+        verdict = VERDICTS[max(AGREES, int(codes.max(initial=AGREES)))]
+        return StepMark(entry.address, verdict, rows, columns, row_labels, column_labels, cells, reason=reason, **shown)
+
+    def explained_by_rounded_inputs(self) -> bool:
+        """Whether the first wrong step would follow if every input with a decimal point were rounded."""
+        if self.first_wrong is None or self.rounded_inputs or not self.uncertain:
+            return False
+        order = [entry.step for entry in self.entries]
+        first = order.index(self.first_wrong)
+        before = {step: base for step, base in self.bases.boxes.items() if order.index(step) < first}
+        box = BoxFlow(self.frame, Boxes(self.uncertain), before).target(self.first_wrong)
+        entries = [entry for entry in self.entries if entry.step == self.first_wrong]
+        exact = self.frame.exact(self.first_wrong)
+        return all(
+            bool(np.all(entry.written.meets(box.low, box.high) | entry.written.reproduced(exact))) for entry in entries
+        )
+
+
+def _room(exact: Array, box: Box) -> Array:
+    """What float arithmetic may be off the right numbers."""
+    with np.errstate(invalid="ignore"):
+        room = np.maximum(box.high - exact, exact - box.low)
+        # More than this is no float noise but a jump (the edge of a kernel), where the core's own number counts.
+        return np.where(np.isfinite(room), np.clip(room, 0, 1e-6 * np.maximum(1, np.abs(exact))), 0)
+
+
+def _last_place(written: Written, exact: Array, room: Array) -> Array:
+    """Six or more digits, and one unit off in the last place, or single precision's noise."""
+    h, u = written.value, written.unit
+    with np.errstate(invalid="ignore"):
+        one_off = np.abs(h - written.to_unit(exact)) <= u * (1 + 1e-6) + room
+        finite = np.where(np.isfinite(exact), np.abs(exact), 0)
+        noise = np.abs(h - exact) <= _SINGLE * finite.max(axis=-1, keepdims=True, initial=0) + room
+        found: Array = (written.digits >= _SIX) & (one_off | noise)
+    return found
+
+
+def _bounded(step: str, value: Array, half: Array, sums_to_one: bool) -> Box:
+    """Half a unit around each number, but not beyond what the step can hold."""
+    box = Box(value - half, value + half)
+    if step in ("kernel", "exp", "sum"):
+        box = Box(np.where(value >= 0, np.maximum(box.low, 0), box.low), box.high)
+    if step == "weights" and sums_to_one:
+        inside = (value >= 0) & (value <= 1)
+        box = Box(
+            np.where(inside, np.maximum(box.low, 0), box.low), np.where(inside, np.minimum(box.high, 1), box.high)
+        )
+    return box
+
+
+def _boxed(hand: Mapping[str, Hand[Array]]) -> dict[str, Hand[Any]]:
+    return {step: Hand(Box.of(base.numbers), base.written) for step, base in hand.items()}

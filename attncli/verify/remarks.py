@@ -1,0 +1,91 @@
+"""What is told beside the verdicts: how numbers were rounded, rows that do not sum to 1, what was not checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attncli.lazy import Array, np
+from attncli.verify.verdicts import AGREES, TRUNCATED, WRONG, StepMark
+from attncli.verify.written import room_of
+
+if TYPE_CHECKING:
+    from attncli.verify.marking import Marking
+
+
+def remarks(marking: Marking) -> list[str]:
+    """The notes of a check, in the order of the steps."""
+    found = []
+    columns = marking.frame.trace.layout == "columns"
+    for entry, mark in zip(marking.entries, marking.marks, strict=True):
+        found += _rounding(mark)
+        if entry.step == "weights":
+            if entry.written.whole and not entry.written.fits(marking.frame.exact("weights")):
+                found.append(f"{mark.step}: written as whole numbers, which the right weights are not: "
+                             "nothing was checked by them")  # fmt: skip
+            elif marking.frame.sums_to_one:
+                found += _row_sums(mark, marking.frame.trace.leading_names("weights"), columns)
+        if mark.reason:
+            found.append(f"{mark.step}: follows with {mark.reason}")
+    if marking.explained_by_rounded_inputs():
+        found.append(
+            f"{marking.first_wrong}: rounded inputs would explain it (rounded_inputs: true takes each input with a "
+            "decimal point as known to half a unit of its last place)"
+        )
+    return found
+
+
+def _rounding(mark: StepMark) -> list[str]:
+    """Whether numbers were cut, and which way ties went."""
+    found = []
+    codes, h, u, x = mark.codes, mark.hand, mark.unit, mark.exact
+    cut = codes == TRUNCATED
+    if cut.any():
+        found.append(f"{mark.step}: {_counted(int(cut.sum()), 'number is', 'numbers are')} cut, not rounded "
+                     f"({_first(mark, cut)})")  # fmt: skip
+    with np.errstate(invalid="ignore"):
+        tied = (codes == AGREES) & (np.abs(np.abs(h - x) - u / 2) <= 1e-4 * u) & (room_of(u * 0, h, x) < 1e-4 * u)
+    if tied.any():
+        h, u, x = h[tied], u[tied], x[tied]
+        even = np.abs(np.rint(h / u) % 2) == 0
+        up = np.abs(h) > np.abs(x)
+        if up.all() and not even.all():
+            found.append(f"{mark.step}: ties were rounded half-up ({_first(mark, tied)})")
+        elif even.all() and not up.all():
+            found.append(f"{mark.step}: ties were rounded half-even ({_first(mark, tied)})")
+        elif not up.any():
+            found.append(f"{mark.step}: ties were rounded down, as by cutting ({_first(mark, tied)})")
+        elif not even.all():
+            found.append(f"{mark.step}: ties were rounded now up, now down")
+    return found
+
+
+def _first(mark: StepMark, where: Array) -> str:
+    """The first of some cells, as `0.0 for 0.0634`."""
+    at = tuple(np.argwhere(where)[0])
+    places = _places(float(mark.unit[at]))
+    return f"{float(mark.hand[at]):.{places}f} for {float(mark.exact[at]):.{places + 3}f}"
+
+
+def _row_sums(mark: StepMark, leading: list[str], columns: bool) -> list[str]:
+    """Rows of weights that are written in full and do not sum to 1. leading: what the axes in front count."""
+    h, u, codes = (array.mT if columns else array for array in (mark.hand, mark.unit, mark.codes))
+    total, unit = h.sum(axis=-1), u.max(axis=-1, initial=0)
+    found = []
+    names = [*leading, "column" if columns else "row"]
+    with np.errstate(invalid="ignore"):
+        off = (np.abs(total - 1) > unit / 2) & np.any(h != 0, axis=-1)
+    for index in np.argwhere(off):
+        at = tuple(int(i) for i in index)
+        where = ", ".join(f"{name} {i + 1}" for name, i in zip(names[-len(at) :], at, strict=True))
+        why = ": rounding" if codes[at].max() < WRONG else ", not to 1"
+        part = "" if mark.step == "weights" else f"{mark.step}: "
+        found.append(f"{part}{where} sums to {float(total[at]):.{_places(float(unit[at]))}f}{why}")
+    return found
+
+
+def _places(unit: float) -> int:
+    return max(0, int(np.rint(-np.log10(unit)))) if unit > 0 else 6
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"

@@ -1,0 +1,99 @@
+"""The hand's numbers of a problem, laid over its steps: which cells of which step were written, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from attncli.core.trace import STEPS, Trace, parse_address
+from attncli.errors import AttnError, InputError, ShapeError, raise_all
+from attncli.lazy import Array, np
+from attncli.problem.values import Hand
+from attncli.verify.frame import Frame, index_of
+from attncli.verify.written import Written, as_written
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one line of `expect:` holds.
+
+    address: as written there. written: the whole step in the form of `Frame`, blank outside of this part.
+    part: where in that form the part lies.
+    """
+
+    address: str
+    step: str
+    written: Written
+    part: tuple[int | slice, ...]
+
+    def shown(self, frame: Frame, array: Array) -> Array:
+        """The part of a step in the form of `Frame`, as it is displayed."""
+        part = array[self.part]
+        shape = frame.trace.rows(self.step).shape
+        rows: Array = part.reshape(shape[len(parse_address(self.address)[1]) :])
+        return rows.mT if frame.trace.layout == "columns" else rows
+
+
+def entries_of(frame: Frame, expect: dict[str, Hand]) -> list[Entry]:
+    """The hand's numbers in the order of the pipeline. Raises what is wrong with any of them, all at once."""
+    found, errors = [], []
+    for address, hand in expect.items():
+        try:
+            found.append(_entry(frame, address, hand))
+        except AttnError as error:
+            for inner in error.errors():
+                inner.place = inner.place or hand.matrix.place or hand.place
+            errors.append(error)
+    raise_all(errors)
+    order = list(STEPS)
+    return sorted(found, key=lambda entry: (order.index(entry.step), parse_address(entry.address)[1]))
+
+
+def _entry(frame: Frame, address: str, hand: Hand) -> Entry:
+    step, indices = parse_address(address)
+    trace = frame.trace
+    if step not in trace:
+        raise InputError(
+            f"this problem has no step {step!r}", hint=f"it has: {', '.join(trace.names(on_request=True))}"
+        )
+    shape = trace[address].shape
+    spelling = hand.matrix.spelling() if hand.matrix.spelling is not None else None
+    shown = as_written(hand.matrix.array, spelling, hand.decimals, hand.significant)
+    shown = shown.changed(lambda array: _fitted(address, array, shape, trace))
+    rows = shown.changed(lambda array: array.mT) if trace.layout == "columns" else shown
+    part = index_of(frame, step, indices)
+    whole = np.zeros(frame.exact(step).shape)
+    form = whole[part].shape
+
+    def placed(array: Array, empty: float | bool) -> Array:
+        full = np.full(whole.shape, empty)
+        full[part] = array.reshape(form)
+        return full
+
+    written = replace(
+        rows, value=placed(rows.value, np.nan), unit=placed(rows.unit, 0.0), blank=placed(rows.blank, True)
+    )
+    return Entry(address, step, written, part)
+
+
+def _fitted(address: str, array: Array, shape: tuple[int, ...], trace: Trace) -> Array:
+    """The hand's grid in the step's shape: a vector may stand for a single row or column, axes of 1 may be left out."""
+    if array.shape == shape:
+        return array
+    single = array.ndim == 1 and 1 in shape[-2:] and array.size == max(shape[-2:])
+    if array.ndim < len(shape) and all(size == 1 for size in shape[:-2]) and (single or array.shape == shape[-2:]):
+        return array.reshape(shape)
+    rows, columns = trace.axes(address)
+    counted = [*trace.leading_names(parse_address(address)[0])][-(len(shape) - 2) :] if len(shape) > 2 else []
+    names = " x ".join([*(f"{name}s" for name in counted), _plural(rows), _plural(columns)])
+    raise ShapeError(
+        f"the numbers of {address} are {_size(array.shape)}, but the step is {_size(shape)} ({names})",
+        hint="a cell that is not to be marked is written ~ (YAML), null (JSON), or left empty (CSV)",
+    )
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) if len(shape) > 1 else f"a list of {shape[0]}" if shape else "a single number"
+
+
+def _plural(name: str) -> str:
+    return {"query": "queries"}.get(name, f"{name}s")

@@ -1,0 +1,135 @@
+"""What a check says, cell by cell, step by step and as a whole; `to_dict` is the JSON of the contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from attncli.lazy import Array
+
+# A cell has the first that fits; a step has the last that one of its cells needs.
+VERDICTS = ("agrees", "truncated", "follows", "last-place", "wrong")
+AGREES, TRUNCATED, FOLLOWS, LAST_PLACE, WRONG = range(5)
+BLANK = -1
+
+
+@dataclass(frozen=True)
+class CellMark:
+    """A cell that does not agree. at counts from 1: sequence and head where there are any, row, column as displayed.
+
+    from_hand: the bounds of what follows from the hand's own earlier numbers.
+    """
+
+    at: tuple[int, ...]
+    row: str
+    column: str
+    verdict: str
+    hand: float
+    exact: float
+    from_hand: tuple[float, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "at": list(self.at),
+            "row": self.row,
+            "column": self.column,
+            "verdict": self.verdict,
+            "hand": number(self.hand),
+            "exact": number(self.exact),
+            "from_hand": [number(end) for end in self.from_hand],
+        }
+
+
+@dataclass(frozen=True)
+class StepMark:
+    """A step (or a part such as weights[2]) with its verdict.
+
+    The arrays are as displayed, in the layout asked for: hand (NaN where blank) and its units, exact, low and high (the
+    bounds of what follows from the hand's numbers), codes (indices of VERDICTS, BLANK where nothing is marked).
+    """
+
+    step: str
+    verdict: str
+    rows: str
+    columns: str
+    row_labels: list[str]
+    column_labels: list[str]
+    cells: list[CellMark]
+    hand: Array
+    unit: Array
+    exact: Array
+    low: Array
+    high: Array
+    codes: Array
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "verdict": self.verdict,
+            "rows": self.rows,
+            "columns": self.columns,
+            "cells": [cell.to_dict() for cell in self.cells],
+        }
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A mistake that explains the numbers. exact_match: it reproduces every written place."""
+
+    mistake: str
+    step: str
+    text: str
+    exact_match: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"mistake": self.mistake, "step": self.step, "text": self.text, "exact_match": self.exact_match}
+
+
+@dataclass
+class CheckResult:
+    """The marked steps of one problem, in the order of the pipeline."""
+
+    file: str | None
+    steps: list[StepMark]
+    diagnosis: list[Diagnosis] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        """`wrong` where a step is; else `agrees` where all do; else `rounded`."""
+        found = {step.verdict for step in self.steps}
+        return "wrong" if "wrong" in found else "agrees" if found <= {"agrees"} else "rounded"
+
+    @property
+    def first_wrong(self) -> tuple[StepMark, CellMark] | None:
+        """The first wrong cell of the first wrong step."""
+        for step in self.steps:
+            for cell in step.cells:
+                if cell.verdict == "wrong":
+                    return step, cell
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of section 6: infinities and NaN as strings."""
+        wrong = self.first_wrong
+        return {
+            "schema": 1,
+            "file": self.file,
+            "verdict": self.verdict,
+            "steps": [step.to_dict() for step in self.steps],
+            "first_wrong": None
+            if wrong is None
+            else {"step": wrong[0].step, "at": list(wrong[1].at), "row": wrong[1].row, "column": wrong[1].column},
+            "diagnosis": [diagnosis.to_dict() for diagnosis in self.diagnosis],
+            "notes": self.notes,
+        }
+
+
+def number(x: float) -> float | str:
+    """A number for JSON."""
+    if x != x:
+        return "nan"
+    if x in (float("inf"), float("-inf")):
+        return "inf" if x > 0 else "-inf"
+    return float(x)
