@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attncli.core.trace import STEPS
 from attncli.errors import AttnError
@@ -21,6 +21,9 @@ from attncli.verify import mistakes, mistakes_masks, mistakes_matrices, slips  #
 from attncli.verify.frame import Frame
 from attncli.verify.given import MISTAKES, Change, Given
 from attncli.verify.written import Written
+
+if TYPE_CHECKING:
+    from attncli.verify.marking import Marking
 
 _CLOSEST = 8  # how many are tried from numbers within half a unit
 _DIRECTIONS = 8
@@ -81,11 +84,29 @@ class Tries:
         return np.repeat(np.array(values, dtype=bool), counts)
 
 
+def diagnosis_of(marking: Marking) -> list[Diagnosis]:
+    """The diagnosis of a marked problem: nothing where no step is wrong."""
+    step = marking.first_wrong
+    if step is None:
+        return []
+    hand: dict[str, Written] = {}
+    for entry in marking.entries:
+        written = entry.written
+        if entry.step in hand:
+            others = hand[entry.step]
+            written = Written(
+                np.where(written.blank, others.value, written.value),
+                np.where(written.blank, others.unit, written.unit),
+                written.blank & others.blank,
+            )
+        hand[entry.step] = written
+    return diagnose(marking.frame, hand, step, marking.bases.slips[step].written)
+
+
 def diagnose(frame: Frame, hand: Mapping[str, Written], step: str, wrong: Array | None = None) -> list[Diagnosis]:
     """The mistakes that give the hand's numbers of the first wrong step, simplest first; none for a plain slip.
 
-    hand: the written steps in rows layout, shaped as in the trace. wrong: which cells of the step are wrong, booleans
-    of its shape.
+    hand: the written steps, and wrong: which cells of the step are wrong, in the form of `Frame`.
     Several that are exact cannot be told apart on these numbers.
     """
     with np.errstate(all="ignore"):
@@ -191,7 +212,7 @@ class Search:
         random = np.random.default_rng(0)
         signs = {name: random.choice((-1.0, 1.0), (_DIRECTIONS, *half.shape[1:])) for name, half in halves.items()}
         entries = {one.entry.name: one.entry for one in tries.changes}
-        others = self.tried(self.given.after(self._shifted(signs)), entries.values())
+        others = self.tried(self.given.shifted(signs), entries.values())
         if len(others.results) != len(here):
             return []
         reach = 1.5 * np.sqrt(count * ((others.results - here[:, None]) ** 2).mean(axis=1))
@@ -208,10 +229,6 @@ class Search:
                 found.append(one)
         return found
 
-    def _shifted(self, signs: Mapping[str, Array]) -> dict[str, Array]:
-        """The hand's numbers, moved by half a unit as the signs say: (R, ...)."""
-        return {name: self.given.hand[name] + self.given.halves[name] * sign for name, sign in signs.items()}
-
     def _reaches(self, one: Tried, here: Array) -> bool:
         """Whether each number not reproduced is, from a corner of the box of numbers within half a unit.
 
@@ -221,10 +238,10 @@ class Search:
         failing = np.flatnonzero((asked & ~self.numbers.reproduced(here)).reshape(-1))
         count = sum(half.size for half in self.given.halves.values())
         try:
-            slopes = self.again(self.given.after(self._shifted(self._by_step(np.eye(count)))), one) - here
+            slopes = self.again(self.given.shifted(self._by_step(np.eye(count))), one) - here
             signs = np.sign(np.broadcast_to(slopes, (count, *here.shape)).reshape(count, -1)[:, failing]).T
             corners = self._by_step(np.concatenate([signs, -signs]))
-            values = self.again(self.given.after(self._shifted(corners)), one)
+            values = self.again(self.given.shifted(corners), one)
         except (AttnError, KeyError, StopIteration):
             return False
         flat = np.broadcast_to(values, (2 * len(failing), *here.shape)).reshape(2, len(failing), -1)

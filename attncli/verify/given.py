@@ -76,8 +76,7 @@ Changes = Iterator[Change]
 class Given:
     """The right numbers as they follow from what the hand wrote before the first wrong step (`target`).
 
-    hand: the numbers of the written steps in rows layout, shaped as in the trace.
-    wrong: the wrong cells of the target, if it is known which.
+    hand: the numbers of the written steps, in the form of `Frame`. wrong: the wrong cells of the target, if known.
     """
 
     def __init__(self, frame: Frame, hand: Mapping[str, Written], target: str, wrong: Array | None = None) -> None:
@@ -85,7 +84,7 @@ class Given:
         self.rules, self.heads, self.scale, self.begin = frame.rules, frame.heads, frame.scale, frame.begin
         order = list(STEPS)
         self.written = [name for name in order[: order.index(target)] if name in hand and frame.has(name)]
-        self.steps = {name: self.uniform(name, array) for name, array in self.exact.steps.items()}
+        self.steps = {name: frame.exact(name)[None] for name in self.exact.steps}
         self.factors: dict[str, float] = {}
         self.deep = False  # whether slips in single cells of unwritten steps are tried, too
         self.numbers = hand[target]
@@ -96,20 +95,10 @@ class Given:
 
     # -- form ---------------------------------------------------------------------------------------------------
 
-    def uniform(self, name: str, array: Array) -> Array:
-        """A step, shaped as in the trace, with a stack axis of 1, all sequence axes and a head axis."""
-        return self.frame.uniform(name, array)[None]
-
     def as_exact(self, array: Array) -> Array:
-        """The target as the hand wrote it, (..., R, *shape in the trace): the stack axes stay."""
-        shape = self.exact.rows(self.target).shape
-        rank = self.frame.axes(self.target)
-        stacks = array.shape[: array.ndim - rank]
-        full = (1,) * (rank - len(shape)) + shape
-        if len(full) == rank:
-            array = np.broadcast_to(array, (*stacks, *full))
-        shaped: Array = array.reshape(stacks + shape)
-        return shaped
+        """The target in full, (..., R, *its shape in the form of `Frame`): axes of 1 are spread."""
+        shape = self.numbers.value.shape
+        return np.broadcast_to(array, (*array.shape[: array.ndim - len(shape)], *shape))
 
     def as_input(self, name: str) -> Array:
         """W_Q, b_O and the like, as doubles; KeyError where there is none."""
@@ -313,17 +302,30 @@ class Given:
         """Begin at what was written: the latest step on the way to the target, or the latest of each branch."""
         self.hand: dict[str, Array] = {}
         for name in self.written:
-            numbers = self.uniform(name, hand[name].value)
+            numbers = hand[name].value[None]
             if hand[name].blank.any():
                 self.steps |= self.following(self.hand)
-                numbers = np.where(self.uniform(name, hand[name].blank), self[name], numbers)
+                numbers = np.where(hand[name].blank, self[name], numbers)
             self.hand[name] = numbers
         self.steps |= self.following(self.hand)
         self.halves = {
-            name: self.uniform(name, hand[name].unit / 2) * ~self.uniform(name, hand[name].blank)
+            name: self._half_units(name, hand[name])
             for name in self._starting()
-            if not hand[name].fits(self.exact.rows(name))
+            if not hand[name].fits(self.frame.exact(name))
         }
+
+    def _half_units(self, name: str, written: Written) -> Array:
+        """Half a unit of each number; 0 where a cell is hidden or blank."""
+        hidden = self.frame.is_hidden(name)
+        fixed = written.blank if hidden is None else written.blank | hidden
+        return np.where(fixed, 0, written.unit / 2)[None]
+
+    def shifted(self, signs: Mapping[str, Array]) -> Given:
+        """The same from the hand's numbers, moved by half a unit as the signs (R, ...) say."""
+        moved = {name: self.hand[name] + self.halves[name] * sign for name, sign in signs.items()}
+        if "weights" in moved and self.frame.sums_to_one:
+            moved["weights"] = np.clip(moved["weights"], 0, 1)
+        return self.after(moved)
 
     def _starting(self) -> list[str]:
         """The written steps from whose numbers the target follows."""

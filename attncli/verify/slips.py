@@ -94,7 +94,7 @@ def _wrong_only(given: Given, step: str, places: Array) -> Array:
     """Of places (L, axes after R, and more) those in the one wrong cell, if it is the wrong step; all of another."""
     if step != given.target:
         return places
-    wrong = np.argwhere(given.uniform(step, given.wrong)[0])
+    wrong = np.argwhere(given.wrong)
     return places[(places[:, : wrong.shape[1]] == wrong[0]).all(axis=1)] if len(wrong) == 1 else places[:0]
 
 
@@ -126,13 +126,13 @@ def _teller(
 def cell_name(given: Given, step: str, cell: tuple[int, ...]) -> str:
     """`q1, k2`, before it the head or sequence where there are any."""
     rows, columns = given.labels(step)
-    shape = given.exact.rows(step).shape
     names = given.exact.leading_names(step)
-    leading = cell[-len(shape) : -2] if len(shape) > 2 else ()
-    told = [f"{name} {i + 1}" for name, i in zip(names, leading, strict=False)]
-    features = given.exact.axes(step)
-    row, column = rows[cell[-2]], columns[cell[-1]]
-    return ", ".join([*told, row, f"feature {column}" if "feature" in features and column.isdigit() else column])
+    leading = cell[:-2]
+    if given.exact.heads is None and given.frame.axes(step) == given.frame.sequences + 3:
+        leading = leading[:-1]
+    told = [f"{name} {i + 1}" for name, i in zip(names, leading[len(leading) - len(names) :], strict=True)]
+    column = columns[cell[-1]]
+    return ", ".join([*told, rows[cell[-2]], f"feature {column}" if "feature" in given.exact.axes(step) else column])
 
 
 def _times(a: float, b: float) -> str:
@@ -237,7 +237,7 @@ def cells_exchanged(given: Given) -> Changes:
         if not _tried(given, step):
             continue
         array = given[step]
-        cells = np.argwhere(given.uniform(step, given.wrong)[0] if step == given.target else np.isfinite(array[0]))
+        cells = np.argwhere(given.wrong if step == given.target else np.isfinite(array[0]))
         if step == given.target and len(cells) != 2:
             continue
         one, other = np.triu_indices(len(cells), 1)
