@@ -2,8 +2,8 @@
 maximum, a running sum and a running output, so that no more than a tile of scores is ever held.
 
 Letters: n queries, m keys, d_k, d_v widths; a tile is a x r queries by b x c keys, and lies with the keys first,
-(b, a, c, r): each product of one part is then so small that BLAS does it without copying it first, which is a sixth
-of the time of the large product.
+(b, a, c, r). Narrow ones are cut into parts of 64 x 128, since OpenBLAS does a product of fewer than a million steps
+without packing its factors first, which is a seventh of the time of the large product.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from attncli.core.workers import scratch
 from attncli.lazy import Array, np
 
 _LOG2_E = 1.4426950408889634
-# OpenBLAS multiplies up to a million elements without packing (its interface/gemm.c, small matrix kernels).
-_UNPACKED = 1_000_000
 # Half the exponents of a format, and room for sums of a million and for values: within these 2^s needs no shift.
 _ROOM = {"float32": 50, "float64": 400}
 
@@ -35,9 +33,8 @@ class Sizes(NamedTuple):
 
     @classmethod
     def for_width(cls, width: int) -> Sizes:
-        """The tile for keys and values of that width; one of 256 x 512 scores stays in the second-level cache."""
-        c = min(128, _UNPACKED // (64 * max(1, width)) // 8 * 8)
-        return cls(4, 64, 4, c) if c >= 56 else cls(1, 256, 1, 512)
+        """The tile for keys and values of that width, which stays in the second-level cache."""
+        return cls(4, 64, 4, 128) if width <= 64 else cls(1, 512, 1, 512)
 
 
 @dataclass
@@ -146,14 +143,14 @@ class Tiler:
         filled_up = keys < b * c
         if shown is None and not filled_up and (barred is None or not barred.any()):
             return None
-        hidden = np.zeros((rows, keys), bool) if shown is None else np.logical_not(np.broadcast_to(shown, shape))
+        hidden = np.ones((b * c, a * r), bool)
+        if shown is None:
+            hidden[:keys, :rows] = False
+        else:
+            np.logical_not(np.broadcast_to(shown, shape).T, out=hidden[:keys, :rows])
         if barred is not None:
-            hidden |= barred
-        if (rows, keys) != (a * r, b * c):
-            whole = np.ones((a * r, b * c), bool)
-            whole[:rows, :keys] = hidden
-            hidden = whole
-        return hidden.reshape(a, r, b, c).transpose(2, 0, 3, 1)
+            hidden[:keys, :rows] |= barred.T
+        return hidden.reshape(b, c, a, r).swapaxes(1, 2)
 
     def _exponentials(
         self, scores: Array, hidden: Array | None, bias: Array | None, largest: Array, total: Array, below: Array
@@ -257,8 +254,8 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
         factor = abs(large.scale) * (1 if softcap is None else 1 / softcap) * _LOG2_E
         longest, bound = _longest(q, large.dtype), abs(large.scale)
         bound *= longest * _longest(k, large.dtype)
-        value = _largest(v, large.dtype)
-        bias = 0.0 if large.bias is None else _largest(large.bias, large.dtype, barred=True)
+        value = _longest(v, large.dtype)
+        bias = 0.0 if large.bias is None else _largest(large.bias, large.dtype)
         limit = float(np.finfo(large.dtype).max) / 8
         reach = np.max([longest * factor, bound * max(1, factor), bound + bias, value * k.shape[-2]])
     if not reach < limit:  # NaN too
@@ -280,8 +277,8 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
 
 
 def _parts(x: Array, dtype: np.dtype) -> Iterator[Array]:
-    """Some thousand numbers at a time, in the dtype that is computed in."""
-    rows = max(1, 2**16 // max(1, x.shape[-1]))
+    """So few rows at a time that they stay in the first cache, in the dtype that is computed in."""
+    rows = max(1, 2**14 // max(1, x.shape[-1]))
     for index in np.ndindex(*x.shape[:-2]):
         for i in range(0, x.shape[-2], rows):
             yield x[index][i : i + rows].astype(dtype, copy=False)
@@ -289,15 +286,12 @@ def _parts(x: Array, dtype: np.dtype) -> Iterator[Array]:
 
 def _longest(x: Array, dtype: np.dtype) -> float:
     """The length of the longest row; NaN if a number is NaN, inf if the square overflows."""
-    squares = [np.max(np.vecdot(part, part)) for part in _parts(x, dtype) if part.size]
+    ones = np.ones(x.shape[-1], dtype)
+    squares = [np.max((part * part) @ ones) for part in _parts(x, dtype) if part.size]
     return float(np.sqrt(np.max(squares))) if squares else 0.0
 
 
-def _largest(x: Array, dtype: np.dtype, *, barred: bool = False) -> float:
-    """The largest absolute value; NaN if a number is NaN. barred: -inf does not count."""
-    found = [0.0]
-    for part in _parts(x, dtype):
-        if part.size:
-            numbers = np.where(np.isneginf(part), 0, part) if barred else part
-            found += [float(np.max(numbers)), -float(np.min(numbers))]
-    return float(np.max(found))
+def _largest(x: Array, dtype: np.dtype) -> float:
+    """The largest absolute value, -inf aside; NaN if a number is NaN."""
+    found = [np.max(np.abs(np.where(np.isneginf(part), 0, part))) for part in _parts(x, dtype) if part.size]
+    return float(np.max(found)) if found else 0.0

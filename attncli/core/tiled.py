@@ -164,9 +164,9 @@ def _empty_output(large: Large, width: int) -> Array:
 
 def _tile_rows(large: Large, sizes: Sizes) -> int:
     """The rows of a block of tiles: all that a tile takes, or fewer, so that no thread waits long for the others."""
-    parts = sizes.a
+    parts, threads = sizes.a, thread_count()
     blocks = int(np.prod(large.lead, dtype=int)) * large.extent.n // sizes.r
-    while parts > 1 and blocks // parts < 4 * thread_count():
+    while parts > 1 and blocks // parts < 4 * threads:
         parts //= 2
     return parts * sizes.r
 
