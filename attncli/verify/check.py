@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from attncli.errors import UsageError
 from attncli.problem.problem import Problem
 from attncli.verify.marking import Marking
 from attncli.verify.remarks import remarks
 from attncli.verify.verdicts import CheckResult
+
+if TYPE_CHECKING:
+    from attncli.verify.diagnosis import Diagnosis
 
 
 def check(problem: Problem) -> CheckResult:
@@ -22,4 +27,9 @@ def check(problem: Problem) -> CheckResult:
             hint="the numbers calculated by hand stand under expect: in the problem file, or in --expect STEP=FILE",
         )
     marking = Marking(problem)
-    return CheckResult(problem.file, marking.marks, notes=[*marking.frame.trace.notes, *remarks(marking)])
+    diagnosis: list[Diagnosis] = []
+    if marking.first_wrong is not None:
+        from attncli.verify.diagnosis import diagnosis_of
+
+        diagnosis = diagnosis_of(marking)
+    return CheckResult(problem.file, marking.marks, diagnosis, [*marking.frame.trace.notes, *remarks(marking)])

@@ -50,11 +50,19 @@ class Hand(Generic[V]):
 class Flow(Generic[V]):
     """The steps that follow from the hand's numbers in `hand`, computed when asked for.
 
-    row: of the steps with a row for each query, only this one.
+    row: of the steps with a row for each query, only this one. kept: steps that the hand wrote, and went on from with all
+    their digits.
     """
 
-    def __init__(self, frame: Frame, numbers: Numbers[V], hand: dict[str, Hand[V]], row: int | None = None) -> None:
-        self.frame, self.numbers, self.hand, self.row = frame, numbers, hand, row
+    def __init__(
+        self,
+        frame: Frame,
+        numbers: Numbers[V],
+        hand: dict[str, Hand[V]],
+        row: int | None = None,
+        kept: frozenset[str] = frozenset(),
+    ) -> None:
+        self.frame, self.numbers, self.hand, self.row, self.kept = frame, numbers, hand, row, kept
         self.raw: dict[str, V] = {}
         self._steps: dict[str, V] = {}
         self._depth = 0
@@ -79,7 +87,7 @@ class Flow(Generic[V]):
         raw = self.target(name)
         self._depth -= 1
         value = raw
-        if name not in self.frame.inputs and not self._is_copy(name):
+        if name not in self.frame.inputs and name not in self.kept and not self._is_copy(name):
             value = self.numbers.between(raw, self.frame.axes(name), self._depth == 0)
             past = self._past(name)
             if past is not None:

@@ -25,7 +25,7 @@ CHOICES = (
     ("", "the exponentials", "the exponentials, shifted by the row's maximum,", "the sum of the exponentials"),
 )
 HOWS = ("rounded", "cut", "rounded")  # half-even, cut, half-up
-_NOISE = 1e-6  # of the last place: a tie that float arithmetic missed is a tie
+_NOISE = 64 * 2.0**-52  # a tie that float arithmetic missed by a few round-offs is a tie
 
 
 @dataclass(frozen=True)
@@ -183,13 +183,14 @@ class Habits(Numbers[Array]):
                 even = cut = up = in_units
             else:
                 even, cut, up = (in_units[:, :, :, :, i : i + 1] for i in range(3))
-            ties = np.abs(np.abs(in_units - np.rint(in_units)) - 0.5) < _NOISE
+            noise = _NOISE * np.maximum(np.abs(in_units), 1)
+            ties = np.abs(np.abs(in_units - np.rint(in_units)) - 0.5) < noise
             tied = bool(ties.any())
             nearest = np.rint(even)
             ways = [
                 np.where(ties[:, :, :, :, :1], 2 * np.rint(even / 2), nearest) if tied else nearest,
-                np.trunc(cut + np.copysign(_NOISE, cut)),
-                np.trunc(up + np.copysign(0.5 + _NOISE, up)) if tied or up is not even else nearest,
+                np.trunc(cut * (1 + _NOISE)),
+                np.trunc(up * (1 + _NOISE) + np.copysign(0.5, up)) if tied or up is not even else nearest,
             ]
             return np.concatenate(ways, axis=HOW) * unit
 

@@ -55,7 +55,7 @@ def _search(
     """Row by row, the worst first, so that most habits are ruled out by a single row."""
     fits: Array = np.ones((1,) * GRID, dtype=bool)
     for row in _worst_first(unexplained) if entry.step not in _BY_KEY else [None]:
-        flow = HabitFlow(marking.frame, habits, hand, row)
+        flow = HabitFlow(marking.frame, habits, hand, row, frozenset(earlier.step for earlier in consistent))
         with np.errstate(all="ignore"):
             flow.target(entry.step)
             for marked in (entry, *consistent):
@@ -79,10 +79,10 @@ def _explained(marking: Marking, entry: Entry, x: Array, row: int | None, single
 
     written = entry.written.changed(part)
     match = written.reproduced(x)
-    explained: Array = _all(match, written.value.ndim)
+    explained: Array = np.asarray(_all(match, written.value.ndim))
     if adjusted is not None:
         close = part(adjusted) & near(written, x, x)
-        explained = np.logical_or(explained, _all(match | close, written.value.ndim) & single)
+        explained = np.where(single, explained | _all(match | close, written.value.ndim), explained)
     return explained
 
 

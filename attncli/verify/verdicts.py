@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attncli.lazy import Array
+
+if TYPE_CHECKING:
+    from attncli.verify.diagnosis import Diagnosis
 
 # A cell has the first that fits; a step has the last that one of its cells needs.
 VERDICTS = ("agrees", "truncated", "follows", "last-place", "wrong")
@@ -73,19 +76,6 @@ class StepMark:
         }
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """A mistake that explains the numbers. exact_match: it reproduces every written place."""
-
-    mistake: str
-    step: str
-    text: str
-    exact_match: bool = True
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"mistake": self.mistake, "step": self.step, "text": self.text, "exact_match": self.exact_match}
-
-
 @dataclass
 class CheckResult:
     """The marked steps of one problem, in the order of the pipeline."""
@@ -121,7 +111,7 @@ class CheckResult:
             "first_wrong": None
             if wrong is None
             else {"step": wrong[0].step, "at": list(wrong[1].at), "row": wrong[1].row, "column": wrong[1].column},
-            "diagnosis": [diagnosis.to_dict() for diagnosis in self.diagnosis],
+            "diagnosis": [diagnosis.as_json() for diagnosis in self.diagnosis],
             "notes": self.notes,
         }
 

@@ -103,7 +103,7 @@ def near(written: Written, low: Array, high: Array) -> Array:
 def room_of(u: Array, h: Array, x: Array) -> Array:
     """What float arithmetic may be off, where nothing more exact is known."""
     largest = np.maximum(np.abs(h), np.abs(x))
-    return 1e-9 * u + 64 * _EPSILON * np.where(np.isfinite(largest), largest, 0)
+    return 1e-12 * u + 64 * _EPSILON * np.where(np.isfinite(largest), largest, 0)
 
 
 def as_written(
