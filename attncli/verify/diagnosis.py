@@ -123,7 +123,7 @@ class Search:
     def __init__(self, given: Given) -> None:
         self.given = given
         self.numbers = given.numbers
-        self.right = given.as_exact(given[given.target])[0]
+        self.right = given.as_exact(given[given.target])  # (R, *shape)
 
     def found(self) -> list[Diagnosis]:
         """All exact explanations of the first kind that has any; else what explains a part."""
@@ -164,7 +164,7 @@ class Search:
             results.append(result)
         starts = [0, *accumulate(one.change.count for one in changes)]
         rows = max((result.shape[1] for result in results), default=1)
-        shape = (rows, *self.right.shape)
+        shape = (rows, *self.right.shape[1:])
         spread = [np.broadcast_to(result, (len(result), *shape)) for result in results]
         return Tries(changes, starts[:-1], np.concatenate(spread) if spread else np.empty((0, *shape)))
 
@@ -177,9 +177,10 @@ class Search:
     # -- matching -----------------------------------------------------------------------------------------------
 
     def matching(self, tries: Tries) -> list[Tried]:
-        """Those that reproduce every written number from the numbers as they are written."""
+        """Those that reproduce every written number, from the numbers as written or as they were kept."""
         local = tries.spread([one.change.local for one in tries.changes])
-        return [tries[row] for row in self._fitting(tries.results[:, 0], local) if self._differs(tries.results[row, 0])]
+        rows = {row: None for at in range(tries.results.shape[1]) for row in self._fitting(tries.results[:, at], local)}
+        return [tries[row] for row in rows if self._differs(tries.results[row])]
 
     def _fitting(self, results: Array, local: Array | None = None) -> list[int]:
         """The rows of (M, *shape) that give every number; of a local change only the wrong cells are asked."""
@@ -198,10 +199,9 @@ class Search:
         return Written(n.value.reshape(-1)[cells], n.unit.reshape(-1)[cells], n.blank.reshape(-1)[cells])
 
     def _differs(self, result: Array) -> bool:
-        """Whether a mistake gives other numbers than the right computation at all."""
-        return bool((np.abs(result - self.right) > 1e-12 + 1e-9 * np.abs(self.right)).any()) or not np.array_equal(
-            np.isfinite(result), np.isfinite(self.right)
-        )
+        """Whether a mistake gives other numbers (R, *shape) than the right computation at all."""
+        off = np.abs(result - self.right) > 1e-12 + 1e-9 * np.abs(self.right)
+        return bool(off.any() or (np.isfinite(result) != np.isfinite(self.right)).any())
 
     def within_half_units(self, tries: Tries) -> list[Tried]:
         """Those that give every number from numbers within half a unit of the hand's, if not from themselves."""
@@ -218,14 +218,14 @@ class Search:
         reach = 1.5 * np.sqrt(count * ((others.results - here[:, None]) ** 2).mean(axis=1))
         off = np.abs(here - self.numbers.value) - self.numbers.unit - reach
         local = tries.spread([one.change.local for one in tries.changes])
-        local = local.reshape(-1, *(1,) * self.right.ndim)
+        local = local.reshape(-1, *(1,) * self.given.wrong.ndim)
         near = (off <= 0) | self.numbers.reproduced(here) | (local & ~self.given.wrong)
         rows = np.flatnonzero(near.reshape(len(near), -1).all(axis=1))
         ranked = sorted(rows, key=lambda row: tries[int(row)].simplicity)
         found: list[Tried] = []
         for row in ranked[:_CLOSEST]:
             one = tries[int(row)]
-            if self._differs(here[row]) and self._reaches(one, here[row]):
+            if self._differs(tries.results[row]) and self._reaches(one, here[row]):
                 found.append(one)
         return found
 
@@ -236,6 +236,8 @@ class Search:
         """
         asked = self.given.wrong if one.change.local else ~self.numbers.blank
         failing = np.flatnonzero((asked & ~self.numbers.reproduced(here)).reshape(-1))
+        if not len(failing):
+            return True
         count = sum(half.size for half in self.given.halves.values())
         try:
             slopes = self.again(self.given.shifted(self._by_step(np.eye(count))), one) - here
@@ -265,18 +267,20 @@ class Search:
         entries = [entry for entry in _entries(self.given) if not entry.facts.get("local")]
         singles = self.tried(self.given, entries)
         rows = [row for row, one in enumerate(singles.changes) if one.step != self.given.target]
-        firsts = [singles.changes[row] for row in rows if self._differs(singles.results[row, 0])]
+        firsts = [singles.changes[row] for row in rows if self._differs(singles.results[row])]
         if not firsts:
             return []
+        bases = len(self.right)
         seconds = self.tried(self._all_at_once(firsts), entries)
-        if seconds.results.shape[1] != len(firsts):
+        if seconds.results.shape[1] != bases * len(firsts):
             return []
         order = list(STEPS)
         exact = []
-        for row in self._fitting(seconds.results.reshape(-1, *self.right.shape)):
-            second, first = seconds[row // len(firsts)], firsts[row % len(firsts)]
-            if order.index(first.step) < order.index(second.step):
-                exact.append((first, second))
+        for row in self._fitting(seconds.results.reshape(-1, *self.right.shape[1:])):
+            second, place = divmod(row, bases * len(firsts))
+            pair = (firsts[place // bases], seconds[second])
+            if pair not in exact and order.index(pair[0].step) < order.index(pair[1].step):
+                exact.append(pair)
         exact.sort(key=lambda pair: pair[0].simplicity + pair[1].simplicity)
         return [
             Diagnosis(
@@ -289,31 +293,34 @@ class Search:
         ]
 
     def _all_at_once(self, firsts: list[Tried]) -> Given:
-        """The steps after each first mistake, one in each place of the stack axis."""
+        """The steps after each first mistake, from each base: one after the other in the stack axis."""
         kinds: dict[frozenset[str], list[int]] = {}
         for place, one in enumerate(firsts):
             kinds.setdefault(frozenset(one.change.arrays), []).append(place)
-        steps: dict[str, Array] = {}
+        bases, steps = len(self.right), dict[str, Array]()
         for places in kinds.values():
-            stacked = _stacked([firsts[place].change for place in places])
-            for name, array in self.given.following({k: v[:, 0] for k, v in stacked.items()}).items():
+            stacked = _stacked([firsts[place].change for place in places], bases)
+            arrays = {name: array.reshape(-1, *array.shape[2:]) for name, array in stacked.items()}
+            for name, array in self.given.following(arrays).items():
                 if name not in steps:
-                    steps[name] = np.repeat(self._before(name, array), len(firsts), axis=0)
-                steps[name][places] = array
+                    steps[name] = np.concatenate([self._before(name, array, bases)] * len(firsts))
+                rows = steps[name].reshape(len(firsts), bases, *array.shape[1:])
+                rows[places] = array.reshape(len(places), bases, *array.shape[1:])
         given = self.given.after({})
         given.steps = self.given.steps | steps
         return given
 
-    def _before(self, name: str, array: Array) -> Array:
-        """A step without any mistake; one that the problem does not have is nothing (NaN) elsewhere."""
-        return self.given[name] if name in self.given else np.full((1, *array.shape[1:]), np.nan)
+    def _before(self, name: str, array: Array, bases: int) -> Array:
+        """A step without any mistake, (R, ...); one that the problem does not have is nothing (NaN) elsewhere."""
+        right = self.given[name] if name in self.given else np.array(np.nan)
+        return np.broadcast_to(right, (bases, *array.shape[1:]))
 
     def partly(self, tries: Tries) -> list[Diagnosis]:
         """Mistakes that explain at least half of the wrong cells, two or more, and spoil none of the right ones."""
         wrong, count = self.given.wrong, int(self.given.wrong.sum())
         here = tries.results[:, 0]
         explained = self.numbers.reproduced(here)
-        same = np.abs(here - self.right) <= 1e-9
+        same = np.abs(here - self.right[0]) <= 1e-9
         spoiled = ~(explained | wrong | self.numbers.blank | same)
         axes = tuple(range(1, here.ndim))
         counts = (explained & wrong).sum(axis=axes)
@@ -339,23 +346,38 @@ def _entries(given: Given, *, local: bool = False, late: bool = False) -> list[E
     return sorted(found, key=lambda entry: int(entry.facts["simplicity"]))
 
 
-def _stacked(changes: list[Change]) -> dict[str, Array]:
-    """Changes of the same steps, one under the other in a new first axis."""
+def _stacked(changes: list[Change], bases: int = 1) -> dict[str, Array]:
+    """Changes of the same steps, one under the other in a new first axis: (M, R, ...), R at least `bases`."""
     found = {}
     for name in changes[0].arrays:
         arrays = [
             change.arrays[name][None] if isinstance(change.text, str) else change.arrays[name] for change in changes
         ]
-        tail = np.broadcast_shapes(*(array.shape[1:] for array in arrays))
+        tail = np.broadcast_shapes((bases,) + (1,) * (arrays[0].ndim - 2), *(array.shape[1:] for array in arrays))
         found[name] = np.concatenate([np.broadcast_to(array, (len(array), *tail)) for array in arrays])
     return found
 
 
 def _told(exact: list[Tried]) -> list[Diagnosis]:
-    """One diagnosis a mistake, simplest first; of several ways of one mistake the first is told."""
-    exact = sorted(exact, key=lambda one: one.simplicity)
-    found: dict[str, Diagnosis] = {}
-    for one in exact:
-        if one.entry.name not in found:
-            found[one.entry.name] = Diagnosis(one.entry.name, one.step, one.tell(), True)
-    return list(found.values())
+    """One diagnosis a mistake, simplest first; of several ways of one mistake the first is told.
+
+    Mistakes that are the same change of the same step (two roots of equal widths) are told in one.
+    """
+    kept: list[Tried] = []
+    texts: list[str] = []
+    for one in sorted(exact, key=lambda one: one.simplicity):
+        if any(one.entry is other.entry for other in kept):
+            continue
+        same = next((at for at, other in enumerate(kept) if _same(one, other)), None)
+        if same is None:
+            kept.append(one)
+            texts.append(one.tell())
+        else:
+            texts[same] += f"; with these sizes that is the same as: {one.tell()}"
+    return [Diagnosis(one.entry.name, one.step, text, True) for one, text in zip(kept, texts, strict=True)]
+
+
+def _same(one: Tried, other: Tried) -> bool:
+    mine, others = one.change.arrays, other.change.arrays
+    alike = set(mine) == set(others) and isinstance(one.change.text, str) and isinstance(other.change.text, str)
+    return alike and all(np.allclose(mine[name], others[name], rtol=1e-12, atol=1e-12) for name in mine)

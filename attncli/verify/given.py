@@ -77,6 +77,7 @@ class Given:
     """The right numbers as they follow from what the hand wrote before the first wrong step (`target`).
 
     hand: the numbers of the written steps, in the form of `Frame`. wrong: the wrong cells of the target, if known.
+    steps: from the numbers as written, and (R = 2) from the right ones, where those are not the same.
     """
 
     def __init__(self, frame: Frame, hand: Mapping[str, Written], target: str, wrong: Array | None = None) -> None:
@@ -85,7 +86,7 @@ class Given:
         order = list(STEPS)
         self.written = [name for name in order[: order.index(target)] if name in hand and frame.has(name)]
         self.steps = {name: frame.exact(name)[None] for name in self.exact.steps}
-        self.factors: dict[str, float] = {}
+        self.factors: dict[str, list[float]] = {}
         self.deep = False  # whether slips in single cells of unwritten steps are tried, too
         self.numbers = hand[target]
         self._start_from_hand(hand)
@@ -313,6 +314,10 @@ class Given:
             for name in self._starting()
             if not hand[name].fits(self.frame.exact(name))
         }
+        if self.halves:
+            # A hand that kept all its digits, or cut them, went on from the right numbers: the second of the stack.
+            right = {name: self.frame.exact(name)[None] for name in self.exact.steps}
+            self.steps |= {name: _two(self.steps[name], right[name]) for name in right}
 
     def _half_units(self, name: str, written: Written) -> Array:
         """Half a unit of each number; 0 where a cell is hidden or blank."""
@@ -323,9 +328,12 @@ class Given:
     def shifted(self, signs: Mapping[str, Array]) -> Given:
         """The same from the hand's numbers, moved by half a unit as the signs (R, ...) say."""
         moved = {name: self.hand[name] + self.halves[name] * sign for name, sign in signs.items()}
-        if "weights" in moved and self.frame.sums_to_one:
-            moved["weights"] = np.clip(moved["weights"], 0, 1)
-        return self.after(moved)
+        for name in {"kernel", "exp", "sum", "weights"} & set(moved):
+            if name != "weights" or self.frame.sums_to_one:
+                moved[name] = np.maximum(moved[name], 0)  # no number within half a unit is one that cannot be
+        base = copy(self)
+        base.steps = {name: array[:1] for name, array in self.steps.items()}
+        return base.after(moved)
 
     def _starting(self) -> list[str]:
         """The written steps from whose numbers the target follows."""
@@ -363,3 +371,7 @@ class Given:
             if name in self.exact.steps and name not in arrays and name in trace.steps:
                 found[name] = trace.steps[name]
         return found
+
+
+def _two(one: Array, other: Array) -> Array:
+    return np.concatenate(np.broadcast_arrays(one, other))

@@ -170,7 +170,7 @@ def no_softcap(given: Given) -> Changes:
 @mistake("softcap-after-mask", at=("capped",), simplicity=4)
 def softcap_last(given: Given) -> Changes:
     """The soft cap was taken after the bias or the mask, not before."""
-    if "capped" not in given:
+    if "capped" not in given or given.target == "capped":
         return
     plain = given.before("capped")
     biased = plain if given.bias is None else plain + given.bias
@@ -196,7 +196,7 @@ def bias_subtracted(given: Given) -> Changes:
         yield Change({"biased": given.before("biased") - given.bias}, "the bias was subtracted, not added")
 
 
-@mistake("bias-before-scale", at=("biased",), simplicity=3)
+@mistake("bias-before-scale", at=("scaled", "biased"), simplicity=3)
 def bias_scaled(given: Given) -> Changes:
     """The bias was added before the scale, and scaled with the scores."""
     if given.bias is not None and given.has_scale:

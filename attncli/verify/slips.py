@@ -274,11 +274,11 @@ def constant_factor(given: Given) -> Changes:
             continue
         start = given[base]
         if step not in given.factors:
-            factor = _fit(given, step, start) if step != given.target else _ratio(given, start)
-            given.factors[step] = factor
-        factor = given.factors[step]
-        if np.isfinite(factor) and not np.isclose(factor, 1):
-            yield Change({step: start * factor}, _factor_text(given, step, factor), step)
+            fit = _ratio if step == given.target else _fit
+            given.factors[step] = list(dict.fromkeys(fit(given, step, start, at) for at in range(len(start))))
+        for factor in given.factors[step]:
+            if np.isfinite(factor) and abs(factor - 1) > 1e-9:
+                yield Change({step: start * factor}, _factor_text(given, step, factor), step)
 
 
 def _factor_text(given: Given, step: str, factor: float) -> str:
@@ -292,9 +292,9 @@ def _factor_text(given: Given, step: str, factor: float) -> str:
     return f"all {what} are multiplied by about {number(factor)}, a factor that nothing in this problem explains"
 
 
-def _ratio(given: Given, start: Array) -> float:
-    """The factor between the hand's numbers and the right ones: the simplest that fits all cells."""
-    x, h, u = given.as_exact(start)[0], given.numbers.value, given.numbers.unit
+def _ratio(given: Given, step: str, start: Array, at: int) -> float:
+    """The factor between the hand's numbers and the right ones (those at `at`): the simplest that fits all cells."""
+    x, h, u = given.as_exact(start)[at], given.numbers.value, given.numbers.unit
     with np.errstate(all="ignore"):
         ends = np.stack([(h - u / 2) / x, (h + u / 2) / x])
     usable = np.isfinite(ends).all(axis=0) & (x != 0) & ~given.numbers.blank
@@ -318,7 +318,7 @@ def simplest(low: float, high: float) -> float:
     return (low + high) / 2
 
 
-def _fit(given: Given, step: str, start: Array) -> float:
+def _fit(given: Given, step: str, start: Array, at: int) -> float:
     """The factor of an earlier step that comes closest to the hand's numbers, by a search that closes in."""
     numbers = given.numbers
     factors = np.concatenate([2.0 ** np.arange(-6, 6.01, 0.25), -(2.0 ** np.arange(-3, 3.01, 0.5))])
@@ -327,10 +327,9 @@ def _fit(given: Given, step: str, start: Array) -> float:
     with np.errstate(all="ignore"):
         for _ in range(5):
             stack = start[None] * factors.reshape(-1, *(1,) * start.ndim)
-            off = np.abs(given.as_exact(given.run({step: stack}))[:, 0] - numbers.value) / unit
+            off = np.abs(given.as_exact(given.run({step: stack}))[:, at] - numbers.value) / unit
             worst = np.where(numbers.blank, 0, np.nan_to_num(off, nan=np.inf)).reshape(len(factors), -1).max(axis=1)
-            at = int(worst.argmin())
-            best = float(factors[at])
+            best = float(factors[worst.argmin()])
             width = 0.19 * abs(best) if width is None else width / 6
             near = np.flatnonzero(worst <= 0.5)
             if len(near) >= 3 and near[-1] - near[0] == len(near) - 1:
