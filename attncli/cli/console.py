@@ -34,6 +34,12 @@ def write(result: str | bytes) -> None:
     binary.write(result)
 
 
+def flush() -> None:
+    """Hand on what was written to standard output, to a reader who waits for each line."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
 def notes(texts: Iterable[str]) -> None:
     """Write notes to standard error, each once."""
     for text in dict.fromkeys(texts):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,13 +95,18 @@ def input_files(problem: Problem) -> list[str]:
     return [*(place.file.partition("::")[0] for place in places), *([problem.file] if problem.file else [])]
 
 
-def parse_outputs(texts: Iterable[str], saved: str | None = None) -> list[Output]:
-    """The files of all `-o`; saved: the path of --save-problem. Raises UsageError, and InputError for a bad suffix."""
+def parse_outputs(
+    texts: Iterable[str], saved: str | None = None, stages: Callable[[str], object] | None = None
+) -> list[Output]:
+    """The files of all `-o`; saved: the path of --save-problem. Raises UsageError, and InputError for a bad suffix.
+
+    stages: raises for what is no address of a stage's step, where there are stages.
+    """
     outputs: list[Output] = []
     errors: list[AttnError] = []
     named = {Path(saved)} if saved is not None else set()
     for text in texts:
-        output = _parse(text)
+        output = _parse(text, stages or parse_address)
         path = str(output.path)
         if path in (".", "-") or text.endswith("/"):
             hint = "without -o results go to standard output; --format names the format" if path == "-" else None
@@ -119,12 +124,12 @@ def parse_outputs(texts: Iterable[str], saved: str | None = None) -> list[Output
     return outputs
 
 
-def _parse(text: str) -> Output:
+def _parse(text: str, address: Callable[[str], object]) -> Output:
     """`weights[2]=w.csv` names a step; what is before the `=` of `a=b.csv` is none, so that this is a file's name."""
     step, equals, path = text.partition("=")
     if equals:
         try:
-            parse_address(step)
+            address(step)
         except AttnError:
             return Output(Path(text), None)
         return Output(Path(path), step.strip())

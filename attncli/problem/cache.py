@@ -86,7 +86,6 @@ class Plan:
         m = max(row.weights.shape[-1] for row in rows)
         shape = (*rows[0].weights.shape[:-1], len(rows), m)
         weights = np.zeros(shape, rows[0].weights.dtype)
-        told = [*self.problem.notes, *self.masks.notes, *(note for row in rows for note in row.notes)]
         visible = np.zeros(shape, bool)
         for i, row in enumerate(rows):
             weights[..., i, : row.weights.shape[-1]] = row.weights
@@ -103,7 +102,6 @@ class Plan:
             labelled=True,
             visible=None if visible.all() else visible,
             heads=self.extent.heads,
-            notes=list(dict.fromkeys(told)),
         )
 
 

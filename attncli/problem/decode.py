@@ -57,6 +57,11 @@ class Decoder:
         raise_all(errors)
         self.count = self._plans[alone.last].n
 
+    @property
+    def notes(self) -> list[str]:
+        """What has to be told of the whole, before any step."""
+        return [note for plan in self._plans.values() for note in (*plan.problem.notes, *plan.masks.notes)]
+
     def steps(self, first: int = 1, last: int | None = None) -> Iterator[Decoded]:
         """The steps first to last, each computed when it is asked for."""
         solved = self._solved()

@@ -1,0 +1,151 @@
+"""A file of stages: each computed, shown under its name, and written; `encoder.weights` names a stage's step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from attncli.cli import console
+from attncli.cli.outputs import Output, input_files, parse_outputs
+from attncli.errors import InputError, UsageError
+from attncli.problem.formats import format_of, writer
+from attncli.problem.stages import Solved, Stages
+from attncli.problem.values import placed
+from attncli.report.renderers import RENDERERS, RESULTS
+
+if TYPE_CHECKING:
+    from attncli.problem.formats.files import Content
+
+Steps = dict[str, list[str]]
+
+
+def compute(stages: Stages, flags: dict[str, Any]) -> int:
+    """Compute all stages, print and write what is wanted; gives the exit status."""
+    from attncli.cli.shared import mark
+
+    options = stages.options
+    if options.get("save_problem"):
+        raise UsageError("a file of stages is not saved anew", place="--save-problem", hint="it is a problem file")
+    if options.get("dry_run"):
+        return _dry(stages)
+    outputs = parse_outputs(options.get("output") or (), stages=stages.address)
+    prints = not outputs or any(flags[name] for name in ("show", "top", "format", "stats"))
+    printed = _printed(stages) if prints else {}
+    written = {output.path: _written(stages, output) for output in outputs}
+    wanted: Steps = {}
+    for steps in (printed, *written.values()):
+        for name, addresses in steps.items():
+            wanted.setdefault(name, []).extend([*addresses, *(["weights"] if options.get("top") else [])])
+    solved = {each.name: each for each in stages.solve(None if options.get("stats") else wanted)}
+    pieces = list(_shown(stages, solved, printed))
+    told = _write(stages, solved, outputs, written)
+    for piece in pieces:
+        console.write(piece)
+    if not options.get("quiet"):
+        notes = [f"{name}: {note}" for name, each in solved.items() for note in each.trace.notes]
+        console.notes([*notes, *told])
+    return max(mark(each.problem, each.trace) for each in solved.values())
+
+
+def steps_of(stages: Stages, every: bool) -> Steps:
+    """The steps of `show:` or --show by stage; else the results of each stage, or every step but exp, sum and lse."""
+    show = stages.options.get("show")
+    if show is not None and "all" in show:
+        return {name: list(shapes) for name, shapes in stages.shapes.items()}
+    if show is not None:
+        steps: Steps = {}
+        for stage, step in map(stages.address, show):
+            steps.setdefault(stage, []).append(step)
+        return {name: steps[name] for name in stages.problems if name in steps}
+    return {name: _default(stages, name, every) for name in stages.problems}
+
+
+def _default(stages: Stages, name: str, every: bool) -> list[str]:
+    own, shapes = stages.problems[name].options.get("show"), stages.shapes[name]
+    if own is not None:
+        return list(shapes) if "all" in own else own
+    return [step for step in shapes if (step not in ("exp", "sum", "lse") if every else step in RESULTS)]
+
+
+def _printed(stages: Stages) -> Steps:
+    """What goes to standard output; a format that holds one step gets that of --show, or the last stage's output."""
+    facts = RENDERERS.find(stages.options.get("format", "table")).facts
+    if facts.get("shows") == "last" and stages.options.get("show") is None:
+        return _result(stages)
+    steps = steps_of(stages, every=facts.get("shows") == "all")
+    if facts.get("shows") == "last" and sum(map(len, steps.values())) != 1:
+        named = ", ".join(f"{name}.{step}" for name, each in steps.items() for step in each)
+        raise UsageError(f"{stages.options['format']} holds one step, not {named}", place="--show", hint="name one")
+    return steps
+
+
+def _result(stages: Stages) -> Steps:
+    return {stages.last: ["output" if "output" in stages.shapes[stages.last] else "weights"]}
+
+
+def _written(stages: Stages, output: Output) -> Steps:
+    if output.step is not None:
+        stage, step = stages.address(output.step)
+        return {stage: [step]}
+    return steps_of(stages, every=True) if output.several else _result(stages)
+
+
+def _shown(stages: Stages, solved: dict[str, Solved], steps: Steps) -> Iterator[str | bytes]:
+    from attncli.cli.shared import look_of, results
+    from attncli.report.nested import nested
+
+    options = stages.options
+    format = options.get("format", "table")
+    facts = RENDERERS.find(format).facts
+    if facts.get("shows") == "all" and steps:
+        yield nested({name: (solved[name].trace, each) for name, each in steps.items()}, format)
+        return
+    for number, (name, each) in enumerate(steps.items()):
+        if facts.get("shows") != "last":
+            yield f"{chr(10) * bool(number)}{_heading(look_of(options).label(name), format)}\n\n"
+        problem = replace(solved[name].problem, options={**options, "show": each})
+        yield from results(problem, solved[name].trace)
+
+
+def _heading(name: str, format: str) -> str:
+    from attncli.report.markup import escape_latex, escape_markdown
+
+    if format == "markdown":
+        return f"## {escape_markdown(name)}"
+    return rf"\subsection*{{{escape_latex(name)}}}" if format == "latex" else f"stage {name}"
+
+
+def _write(stages: Stages, solved: dict[str, Solved], outputs: list[Output], steps: dict[Any, Steps]) -> list[str]:
+    """Write all files, or none; gives notes that name them."""
+    from attncli.problem.formats.files import write_all
+    from attncli.report.nested import flat, nested
+
+    contents: dict[str, Content] = {}
+    told: list[str] = []
+    for output in outputs:
+        traces = {name: (solved[name].trace, each) for name, each in steps[output.path].items()}
+        format = format_of(output.path.name).name
+        parts = flat(traces)
+        with placed(f"-o {output.path}"):
+            if format in ("json", "yaml"):
+                contents[str(output.path)] = nested(traces, format)
+            elif not output.several and len(parts) != 1:
+                raise InputError(f"{format} holds one array, not {', '.join(parts)}", hint="name one, or write .npz")
+            else:
+                contents[str(output.path)] = writer(output.path.name, parts, {})
+        told.append(f"wrote {', '.join(parts)} to {output.path}")
+    if contents:
+        inputs = [file for problem in stages.problems.values() for file in input_files(problem)]
+        write_all(contents, force=bool(stages.options.get("force")), inputs=inputs)
+    return told
+
+
+def _dry(stages: Stages) -> int:
+    from attncli.cli.dry import describe
+
+    for name, problem in stages.problems.items():
+        console.write(f"stage {name}: {describe(problem)}")
+        shapes = (f"{step} {' x '.join(map(str, shape))}" for step, shape in stages.shapes[name].items())
+        console.write(f"  steps: {', '.join(shapes)}")
+    return console.DONE
