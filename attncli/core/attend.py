@@ -326,20 +326,20 @@ class Attention:
             notes=self.notes,
         )
         if self.normalizer.name == "softmax" and self.begin != "weights":
-            trace.lazy = {"exp": self._exp, "sum": self._sum, "lse": self.lse}
+            trace.lazy = {"exp": lambda: self._exp(trace), "sum": lambda: self._sum(trace), "lse": self.lse}
         return trace if keep is None else trace.keep(keep)
 
-    def _exp(self) -> Array:
+    def _exp(self, trace: Trace) -> Array:
         with np.errstate(over="ignore", under="ignore"):
             exponentials: Array = np.exp(self.logits)
         note = "exp: e^s overflows to inf; the weights, of shifted scores, do not"
-        if np.isposinf(exponentials).any() and note not in self.notes:
-            self.notes.append(note)
+        if np.isposinf(exponentials).any() and note not in trace.notes:
+            trace.notes.append(note)
         return exponentials
 
-    def _sum(self) -> Array:
+    def _sum(self, trace: Trace) -> Array:
         with np.errstate(over="ignore"):
-            total: Array = self._exp().sum(axis=-1, keepdims=True)
+            total: Array = self._exp(trace).sum(axis=-1, keepdims=True)
         return total
 
     def lse(self) -> Array:

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from attncli import AttnError, attend
-from attncli.core.masks import MASKS, At, mask_spec, split_spec
+from attncli.core.maskargs import whole_numbers
+from attncli.core.masks import MASKS, At, Extent, mask_spec, split_spec
 from attncli.core.trace import Trace
+from attncli.errors import UsageError
 
 Sees = Callable[[int, int], bool]
 SIZES = [(1, 1), (3, 3), (2, 5), (5, 2), (4, 3)]
@@ -245,6 +247,29 @@ def test_predicates_from_outside() -> None:
         assert np.all(visible(by_head)[:, h] == (np.arange(4) >= h))
     numbers = solve(2, 4, lambda at: (at.key < 2).astype(int))  # 0 and 1 will do
     assert np.all(visible(numbers) == [True, True, False, False])
+
+
+def test_a_mask_of_ones_own() -> None:
+    """Registered by name, with an argument and a message of its own."""
+
+    @MASKS("every", formula="j is a multiple of N", takes="numbers", parse=whole_numbers, spec="every:N")
+    def every(extent: Extent, numbers: list[int]) -> Any:
+        if numbers[0] > extent.m:
+            raise UsageError(f"every:{numbers[0]} sees one key only")
+        return lambda at: at.key % numbers[0] == 0
+
+    try:
+        trace = solve(2, 5, ["every:2", "causal:bottom-right"])
+        np.testing.assert_array_equal(visible(trace), by_loop(2, 5, lambda i, j: j % 2 == 0 and j <= i + 3))
+        assert trace.mask == ["every:2", "causal:bottom-right"]
+        with pytest.raises(AttnError, match="every:9 sees"):
+            solve(2, 5, "every:9")
+        with pytest.raises(AttnError, match=r"(?s)needs an argument.*every:N"):
+            solve(2, 5, "every")
+    finally:
+        MASKS.remove("every")
+    with pytest.raises(AttnError, match="unknown mask 'every'"):
+        solve(2, 5, "every:2")
 
 
 def test_specs_are_spelled_as_options() -> None:
