@@ -42,7 +42,7 @@ def make_problem(*layers: Layer) -> Problem:
         errors += [] if broken & {"layout", "weight_layout", "like"} else size_errors(problem, broken)
     except AttnError as error:
         errors += error.errors()
-    raise_all(_in_order(errors, problem.file))
+    raise_all(in_order(errors, problem.file))
     return problem
 
 
@@ -132,7 +132,7 @@ def _reading_notes(problem: Problem) -> list[str]:
     return list(dict.fromkeys(f"{name}: {note}" for name, matrix in noted for note in matrix.notes))
 
 
-def _in_order(errors: list[AttnError], file: str | None) -> list[AttnError]:
+def in_order(errors: list[AttnError], file: str | None) -> list[AttnError]:
     """Each once (two checks may see the same fault), those of the problem file in the order of its lines."""
     for error in errors:
         error.place = error.place or (Place(file) if file else None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from attncli.errors import AttnError, InputError, MachineError, Place, nearest, raise_all
-from attncli.problem.build import Layer, make_problem, merge
+from attncli.problem.build import Layer, in_order, make_problem, merge
 from attncli.problem.convert_node import Nodes
 from attncli.problem.formats import ReadOptions
 from attncli.problem.problem import Problem
@@ -57,7 +57,7 @@ class Document:
                 problems.append(member.problem(options))
             except AttnError as error:
                 errors += error.errors()
-        raise_all(errors)
+        raise_all(in_order(errors, self.file))
         return problems
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from attncli.errors import UsageError
 from attncli.lazy import Array, np
+from attncli.problem.formats.json import dumps
 from attncli.problem.formats.yaml import dump
 from attncli.problem.labels import given_labels
 from attncli.problem.matrix import Matrix
@@ -29,8 +30,8 @@ def saved_problem(problem: Problem, path: Path) -> dict[Path, bytes]:
     """
     archive = path.with_suffix(".npz")
     document, arrays = problem_document(problem, archive.name)
-    text = _json(document) if path.suffix.lower() == ".json" else "\n".join(dump(document)) + "\n"
-    files = {path: text.encode()}
+    text = dumps(document) if path.suffix.lower() == ".json" else "\n".join(dump(document))
+    files = {path: f"{text}\n".encode()}
     if arrays:
         stream = io.BytesIO()
         np.savez(stream, **arrays)
@@ -159,9 +160,3 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     value = value.item() if hasattr(value, "item") else value
     return shortest(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _json(document: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

@@ -171,9 +171,10 @@ class _Sizes:
         if weight[1] == shape[-1]:
             return f"{name} transposed would fit: --weight-layout {other}"
         # In columns the data's rows are the features, and the weights come from the left.
-        if self.problem.layout == "rows" and len(shape) > 1 and weight[1] == shape[-2]:
+        fits_turned = len(shape) > 1 and shape[-2] > 1 and weight[1] == shape[-2]
+        if self.problem.layout == "rows" and fits_turned:
             return f"in columns they would fit: --layout columns, where {data} is features x tokens"
-        if self.problem.layout == "columns" and len(shape) > 1 and weight[1] == shape[-2]:
+        if self.problem.layout == "columns" and fits_turned:
             return f"in rows they would fit: --layout rows, where {data} is tokens x features"
         needs = f"{shape[-1]} x ..." if self.problem.weight_layout == "in-out" else f"... x {shape[-1]}"
         return f"{name} must be {needs}, stored {self.problem.weight_layout}"
@@ -270,13 +271,16 @@ class _Sizes:
         names = [begins] if begins else [self.data("Q"), self.data("K")]
         leading = [self.shapes.get(name or "", ())[:-2] for name in names]
         heads = self.problem.heads
-        if any(len(axes) > (2 if begins and heads else 1) for axes in leading):
+        if begins and heads:
+            leading = [axes[:-1] for axes in leading]
+        leading.append(self.shapes.get(self.data("V") or "", ())[:-2])
+        if any(len(axes) > 1 for axes in leading):
             return  # the core tells sequences from heads
         try:
             batch = np.broadcast_shapes(*leading)
         except ValueError:
             return
-        extent = Extent(batch[:-1] if begins and heads else batch, heads, n, m, past_count(self.problem))
+        extent = Extent(batch, heads, n, m, past_count(self.problem))
         for choice in self.problem.masks:
             try:
                 spec = self.problem.mask_spec(choice)
