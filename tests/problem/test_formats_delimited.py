@@ -37,7 +37,7 @@ PLAIN = [[1, 2], [3, 4]]
         "1,2\r\n3,4\r\n",
         "1,2\r3,4",
         "1,2\n\n   \n3,4\n\n",
-        "# a note, \"with a quote\n1,2\n# another\n3,4\n",
+        '# a note, "with a quote\n1,2\n# another\n3,4\n',
         "1;2\n3;4\n",
         "1\t2\n3\t4\n",
         "sep=;\n1;2\n3;4\n",
@@ -169,7 +169,12 @@ def test_a_file_without_numbers_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("data", "told"),
-    [("1,2".encode("utf-16"), "UTF-16"), ("1,2".encode("utf-16-be"), "UTF-16"), (b"caf\xe9,1", "0xe9"), (b"1\0,2", "NUL")],
+    [
+        ("1,2".encode("utf-16"), "UTF-16"),
+        ("1,2".encode("utf-16-be"), "UTF-16"),
+        (b"caf\xe9,1", "0xe9"),
+        (b"1\0,2", "NUL"),
+    ],
 )
 def test_other_encodings_are_named(data: bytes, told: str) -> None:
     assert told in str(refused(data))
@@ -239,7 +244,24 @@ def test_a_typographic_minus() -> None:
 
 
 LABELS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
-    ["1", "-2.5", "inf", "#", "# x", "sep=;", "a,b", "a;b", "a\tb", 'say "x"', " a ", "a\r\nb", "\ufeffx", "true", "?", "0x1"]
+    [
+        "1",
+        "-2.5",
+        "inf",
+        "#",
+        "# x",
+        "sep=;",
+        "a,b",
+        "a;b",
+        "a\tb",
+        'say "x"',
+        " a ",
+        "a\r\nb",
+        "\ufeffx",
+        "true",
+        "?",
+        "0x1",
+    ]
 )
 
 
@@ -268,7 +290,9 @@ def test_what_is_written_reads_back_bit_by_bit(part: Matrix, kind: str) -> None:
         assert back.column_labels is None
 
 
-@given(arrays(np.float64, (3, 2), elements=st.floats(allow_nan=False)), st.sampled_from(["%.17g", "%.3e", "%r", "%.1f"]))
+@given(
+    arrays(np.float64, (3, 2), elements=st.floats(allow_nan=False)), st.sampled_from(["%.17g", "%.3e", "%r", "%.1f"])
+)
 def test_the_quick_way_and_the_careful_one_agree(array: np.ndarray, form: str) -> None:
     text = "\n".join(",".join(form % x for x in row) for row in array.tolist())
     careful = '"' + text.replace(",", '","').replace("\n", '"\n"') + '"'
@@ -287,8 +311,9 @@ def test_the_quick_way_and_the_careful_one_agree(array: np.ndarray, form: str) -
 def test_any_text_is_a_matrix_or_an_error_with_a_place(text: str, kind: str, blanks: bool) -> None:
     try:
         found = read(text, kind, blanks=blanks)
-    except (InputError, AttnError) as error:
-        assert all(inner.place is not None for inner in error.errors())
+    except AttnError as error:
+        if any(inner.place is None for inner in error.errors()):
+            raise
     else:
         assert found.array.ndim == 2
         assert np.array(found.spelling()).shape == found.array.shape

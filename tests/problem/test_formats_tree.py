@@ -28,7 +28,7 @@ META: dict[str, Any] = {
     "scale": 0.5,
     "mask": ["causal:top-left"],
     "query_labels": ["[CLS]", "yes"],
-    "key_labels": ["1", "it's \"a\": #b", "\u732b\n\x7f\u2028"],
+    "key_labels": ["1", 'it\'s "a": #b', "\u732b\n\x7f\u2028"],
     "notes": ["row 1: {odd}", "null"],
 }
 
@@ -45,12 +45,14 @@ def test_one_array_needs_no_name(kind: str) -> None:
 
 
 def test_several_arrays_have_names(tmp_path: Path) -> None:
-    (tmp_path / "p.yaml").write_text("X: [[1, 0]]\nW_Q: [[2], [3]]\nW_K: wq.npy\nheads: 1\ntokens: [a]\nscore: {name: dot}\n")
+    (tmp_path / "p.yaml").write_text(
+        "X: [[1, 0]]\nW_Q: [[2], [3]]\nW_K: wq.npy\nheads: 1\ntokens: [a]\nscore: {name: dot}\n"
+    )
     assert read_matrix("p.yaml::W_Q", base=tmp_path).array.tolist() == [[2], [3]]
     assert list(read_all("p.yaml", base=tmp_path)) == ["X", "W_Q"]
     with pytest.raises(InputError, match="2 arrays: X, W_Q"):
         read_matrix("p.yaml", base=tmp_path)
-    with pytest.raises(InputError, match='W_K is no array here: it names "wq.npy"'):
+    with pytest.raises(InputError, match=r'W_K is no array here: it names "wq\.npy"'):
         read_matrix("p.yaml::W_K", base=tmp_path)
     with pytest.raises(InputError, match="did you mean 'W_Q'"):
         read_matrix("p.yaml::w_q", base=tmp_path)
@@ -101,7 +103,9 @@ def test_results_read_back_with_the_labels_of_their_steps(kind: str) -> None:
     assert read(columns, kind).row_labels == META["key_labels"]
 
 
-@given(arrays(np.float64, array_shapes(max_dims=4, max_side=3), elements=st.floats()), st.sampled_from(["yaml", "json"]))
+@given(
+    arrays(np.float64, array_shapes(max_dims=4, max_side=3), elements=st.floats()), st.sampled_from(["yaml", "json"])
+)
 def test_what_is_written_reads_back_bit_by_bit(array: np.ndarray, kind: str) -> None:
     back = read(encode(kind, {"output": Matrix(array)}, {}), kind).array
     np.testing.assert_array_equal(back, array)
@@ -117,15 +121,16 @@ def test_float32_is_written_as_the_double_that_it_is(array: np.ndarray, kind: st
     np.testing.assert_array_equal(back, array.astype(np.float64))
 
 
+KEYS = st.text("abyn1 :", min_size=1, max_size=4)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abyn1 :", min_size=1, max_size=4), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=8,
 )  # fmt: skip
 
 
-@given(st.dictionaries(st.text("abyn1 :", min_size=1, max_size=4), VALUES, max_size=3))
+@given(st.dictionaries(KEYS, VALUES, max_size=3))
 def test_any_object_is_written_so_that_others_read_the_same(value: dict[str, Any]) -> None:
     assert json.loads(dumps(value)) == value
     if value:
@@ -134,7 +139,10 @@ def test_any_object_is_written_so_that_others_read_the_same(value: dict[str, Any
 
 def test_rows_stand_on_lines_of_their_own() -> None:
     steps = {"Q": Matrix(np.array([[1.0, 2.0], [3.0, 4.0]]))}
-    assert encode("yaml", steps, {"scale": 1.0}).decode() == "scale: 1.0\nsteps:\n  Q:\n    - [1.0, 2.0]\n    - [3.0, 4.0]\n"
+    assert (
+        encode("yaml", steps, {"scale": 1.0}).decode()
+        == "scale: 1.0\nsteps:\n  Q:\n    - [1.0, 2.0]\n    - [3.0, 4.0]\n"
+    )
     assert encode("json", steps, {"scale": 1.0}).decode() == (
         '{\n "scale": 1.0,\n "steps": {\n  "Q": [[1.0, 2.0],\n   [3.0, 4.0]]\n }\n}\n'
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import pytest
@@ -9,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.errors import InputError, Place
-from attncli.problem.numbers import (
-    evaluate,
-    is_number,
-    looks_like_number,
-    parse_expression,
-    parse_number,
-    places,
-    shortest,
-)
+from attncli.problem.arithmetic import evaluate, parse_expression
+from attncli.problem.numbers import is_number, looks_like_number, parse_number, places, shortest
 
 
 @pytest.mark.parametrize(
@@ -157,26 +151,39 @@ def test_any_text_is_a_number_or_an_input_error(text: str) -> None:
 
 @given(st.text(alphabet="0123456789.+-*/^()eEsqrtinfa ,_", max_size=12))
 def test_number_like_text_too(text: str) -> None:
-    try:
+    with contextlib.suppress(InputError):
         assert isinstance(parse_number(text), float)
-    except InputError as error:
-        assert error.what
 
 
-@pytest.mark.parametrize("text", ["0x10", "1_000", "1,5", "1,234", "1 000", "1:30", "50%", "1e400", "1/0", "1+2j", "1.0D-03", "\u20131", "\uff11"])
+@pytest.mark.parametrize(
+    "text",
+    ["0x10", "1_000", "1,5", "1,234", "1 000", "1:30", "50%", "1e400", "1/0", "1+2j", "1.0D-03", "\u20131", "\uff11"],
+)
 def test_a_number_gone_wrong_is_no_label(text: str) -> None:
     assert not is_number(text)
     assert looks_like_number(text)
 
 
-@pytest.mark.parametrize("text", ["the", "q1", "1st", "[CLS]", "#", "", "-", "e", "x-ray", "3-gram", "a,b", "\u732b", "None"])
+@pytest.mark.parametrize(
+    "text", ["the", "q1", "1st", "[CLS]", "#", "", "-", "e", "x-ray", "3-gram", "a,b", "\u732b", "None"]
+)
 def test_a_word_is_no_number(text: str) -> None:
     assert not looks_like_number(text)
 
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("0.50", 2), ("6.0e-06", 7), ("12", 0), ("1.2e3", -2), ("\u22120.5", 1), ("5.", 0), (".25", 2), ("1/3", None), ("inf", None)],
+    [
+        ("0.50", 2),
+        ("6.0e-06", 7),
+        ("12", 0),
+        ("1.2e3", -2),
+        ("\u22120.5", 1),
+        ("5.", 0),
+        (".25", 2),
+        ("1/3", None),
+        ("inf", None),
+    ],
 )
 def test_places(text: str, count: int | None) -> None:
     assert places(text) == count

@@ -73,7 +73,8 @@ def _plain(data: bytes, file: str, options: ReadOptions, separator: str | None) 
     others = {byte for byte in b"\t;,|" if separator is None or separator.encode() == bytes([byte])}
     if data.translate(None, b"0123456789.+-eE \r\n" + (b"\t" if separator == BLANKS else b"") + bytes(others)):
         return None
-    numbered = [(number, line) for number, line in enumerate(lines_of(data.decode()), 1) if line.strip(" ")]
+    blank = " \t" if separator == BLANKS else " "
+    numbered = [(number, line) for number, line in enumerate(lines_of(data.decode()), 1) if line.strip(blank)]
     if not numbered:
         return None
     first = numbered[0][1]

@@ -106,9 +106,9 @@ def _look(name: str, content: Content, force: bool, inputs: list[str]) -> _Outpu
 def _write_beside(output: _Output) -> None:
     """The content in a new file of the same folder, so that a rename can put it in place."""
     temporary = os.path.join(os.path.dirname(output.target), f".attncli-{os.urandom(8).hex()}.tmp")
+    output.temporary = temporary  # before it exists, so that no interruption falls between the two
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        output.temporary = temporary
         with open(descriptor, "wb") as stream:
             _fill(stream, output.content)
         if output.mode is not None:
@@ -142,9 +142,9 @@ def _put_in_place(output: _Output, keep: bool) -> None:
     assert output.temporary is not None
     try:
         if keep and output.mode is not None:
-            backup = f"{output.temporary}.old"
-            os.link(output.target, backup)
-            output.backup = backup
+            output.backup = f"{output.temporary}.old"
+            with contextlib.suppress(OSError):  # a file system without links keeps nothing
+                os.link(output.target, output.backup)
         os.replace(output.temporary, output.target)
         output.temporary, output.placed = None, True
     except OSError as error:
@@ -154,10 +154,11 @@ def _put_in_place(output: _Output, keep: bool) -> None:
 def _undo(outputs: list[_Output]) -> None:
     for output in outputs:
         _remove(output.temporary)
-        if output.placed and output.backup is not None:
-            os.replace(output.backup, output.target)
-        elif output.placed and output.mode is None:
+        if output.placed and output.mode is None:
             _remove(output.target)
+        elif output.placed and output.backup is not None:
+            with contextlib.suppress(OSError):
+                os.replace(output.backup, output.target)
         else:
             _remove(output.backup)
 

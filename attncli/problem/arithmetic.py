@@ -1,0 +1,169 @@
+"""Short arithmetic as people write it by hand, 1/3 or sqrt(2)/2: text to a tree, and a tree to a value."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+_TOKEN = re.compile(r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z]+)|(\*\*|[-+*/^()]))")
+_LONGEST = 300  # characters
+_DEEPEST = 20  # parentheses
+_BITS = 4000  # of an exact power; a double ends at 1024
+
+Tree = tuple[Any, ...]
+
+
+class NotArithmetic(ValueError):
+    """Text that is no arithmetic of ours; its message, if any, says how to mend it."""
+
+
+def parse_expression(text: str) -> Tree:
+    """Arithmetic as nested tuples: "-1/3" is ("/", ("neg", ("number", "1")), ("number", "3")).
+
+    Known are + - * / ^ (also **), parentheses and sqrt. Sums stand in parentheses, and so does a division of a
+    division: 1-3 may be a range and 1/2/24 a date. Raises NotArithmetic.
+    """
+    plain = text.strip().replace("\u2212", "-")
+    if len(plain) > _LONGEST or plain.count("(") > _DEEPEST:
+        raise NotArithmetic
+    parser = _Parser(plain)
+    tree = parser.product()
+    if parser.at == len(parser.tokens):
+        return tree
+    if parser.take("+", "-"):
+        parser.sum()
+        if parser.at == len(parser.tokens):
+            raise NotArithmetic("put a sum or difference in parentheses")
+    raise NotArithmetic
+
+
+def evaluate(tree: Tree, operations: Mapping[str, Callable[..., Any]]) -> Any:
+    """The value of a tree, with functions for "number" (of the text), "neg", "sqrt", "+", "-", "*", "/" and "^"."""
+    name, *parts = tree
+    if name == "number":
+        return operations[name](*parts)
+    return operations[name](*(evaluate(part, operations) for part in parts))
+
+
+def value_of(tree: Tree) -> float:
+    """The nearest double: exact as long as no root comes in, so that 0.1/0.3 is a third.
+
+    Raises OverflowError, and ArithmeticError with a message for what has no value.
+    """
+    return float(evaluate(tree, _EXACT))
+
+
+class _Parser:
+    """Recursive descent over the tokens of one piece of arithmetic."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[tuple[str, str]] = []
+        position, text = 0, text.rstrip()
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:
+                raise NotArithmetic
+            number, name, operator = match.groups()
+            self.tokens.append(("number", number) if number else ("name", name) if name else ("operator", operator))
+            position = match.end()
+        self.at = 0
+
+    def take(self, *wanted: str) -> str | None:
+        """The next token's text, if it is one of these operators or names."""
+        if self.at < len(self.tokens) and self.tokens[self.at][0] != "number" and self.tokens[self.at][1] in wanted:
+            self.at += 1
+            return self.tokens[self.at - 1][1]
+        return None
+
+    def sum(self) -> Tree:
+        tree = self.product()
+        while sign := self.take("+", "-"):
+            tree = (sign, tree, self.product())
+        return tree
+
+    def product(self) -> Tree:
+        tree, divided = self.unary(), False
+        while sign := self.take("*", "/"):
+            if sign == "/" and divided:
+                raise NotArithmetic("put one of the divisions in parentheses")
+            divided = divided or sign == "/"
+            tree = (sign, tree, self.unary())
+        return tree
+
+    def unary(self) -> Tree:
+        if self.take("-"):
+            return ("neg", self.unary())
+        if self.take("+"):
+            return self.unary()
+        tree = self.atom()
+        return ("^", tree, self.unary()) if self.take("^", "**") else tree
+
+    def atom(self) -> Tree:
+        if self.at < len(self.tokens) and self.tokens[self.at][0] == "number":
+            self.at += 1
+            return self.tokens[self.at - 1]
+        function = self.take("sqrt")
+        if not self.take("("):
+            raise NotArithmetic
+        tree = self.sum()
+        if not self.take(")"):
+            raise NotArithmetic
+        return ("sqrt", tree) if function else tree
+
+
+def _fraction(text: str) -> Fraction:
+    from fractions import Fraction
+
+    _, _, exponent = text.lower().partition("e")
+    if exponent and (len(exponent) > 4 or abs(int(exponent)) > 400):
+        raise OverflowError
+    return Fraction(text)
+
+
+def _sqrt(x: Fraction | float) -> Fraction | float:
+    if x < 0:
+        raise ArithmeticError("the square root of a negative number")
+    if not isinstance(x, float):
+        from fractions import Fraction
+
+        above, below = math.isqrt(x.numerator), math.isqrt(x.denominator)
+        if above * above == x.numerator and below * below == x.denominator:
+            return Fraction(above, below)
+    return math.sqrt(x)
+
+
+def _divide(x: Fraction | float, y: Fraction | float) -> Fraction | float:
+    if y == 0:
+        raise ArithmeticError("a division by zero")
+    return x / y
+
+
+def _power(x: Fraction | float, y: Fraction | float) -> Fraction | float:
+    if x == 0 and y < 0:
+        raise ArithmeticError("a division by zero")
+    if not isinstance(x, float) and not isinstance(y, float) and y.denominator == 1:
+        size = max(x.numerator.bit_length(), x.denominator.bit_length()) - 1
+        if size * abs(y) > _BITS:
+            raise OverflowError
+        power: Fraction = x ** int(y)
+        return power
+    if x < 0:
+        raise ArithmeticError("a broken power of a negative number")
+    return math.pow(x, y)
+
+
+_EXACT: dict[str, Callable[..., Fraction | float]] = {
+    "number": _fraction,
+    "neg": lambda x: -x,
+    "sqrt": _sqrt,
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+    "/": _divide,
+    "^": _power,
+}
