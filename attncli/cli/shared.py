@@ -17,11 +17,29 @@ from attncli.report.renderers import RENDERERS, render
 if TYPE_CHECKING:
     from attncli.core.trace import Trace
     from attncli.problem.problem import Problem
+    from attncli.problem.stages import Stages
 
 
 def compute(said: dict[str, str], flags: dict[str, Any], file: str | None = None) -> int:
     """Compute what the arguments (by field name), the options and the problem file say; gives the exit status."""
-    problem = read_problem(said, flags, file)
+    problems = read_problems(said, flags, file)
+    if not isinstance(problems, list):
+        from attncli.cli.staged import compute as compute_stages
+
+        return compute_stages(problems, flags)
+    if len(problems) == 1:
+        return _compute(problems[0], flags)
+    status = console.DONE
+    for number, problem in enumerate(problems, start=1):
+        _refuse_in_lists(problem, len(problems))
+        heading = look_of(problem.options).label(problem.title or problem.name or f"problem {number}")
+        console.write(f"{'' if number == 1 else chr(10)}{heading}\n\n")
+        status = max(status, _compute(problem, flags))
+    return status
+
+
+def _compute(problem: Problem, flags: dict[str, Any]) -> int:
+    _refuse_mixtures(problem.options)
     outputs = Outputs(problem)
     if problem.options.get("dry_run"):
         from attncli.cli.dry import describe
@@ -40,18 +58,26 @@ def compute(said: dict[str, str], flags: dict[str, Any], file: str | None = None
     return mark(problem, trace)
 
 
-def read_problem(said: dict[str, str], flags: dict[str, Any], file: str | None = None) -> Problem:
-    """The Problem of the arguments, the options and, below them, the problem file. Raises all that is wrong at once."""
+def read_problems(said: dict[str, str], flags: dict[str, Any], file: str | None = None) -> list[Problem] | Stages:
+    """The Problem of the arguments and options; of a file, all that it holds, with the options winning.
+
+    Raises all that is wrong at once.
+    """
     from attncli.problem.build import make_problem
 
     how = {name: flags[name] for name in (*READ_OPTIONS, "stdin_format")}
     reading = Reading(None, read_options(layer_from_options(how, Reading()).settings), once(console.read_stdin))
     layer = layer_from_options({**said, **flags}, reading)
     if file is None:
-        return make_problem(layer)
+        return [make_problem(layer)]
     from attncli.problem.document import read_document
 
-    return read_document(file, layer, stdin=reading.stdin).problem(layer)
+    document = read_document(file, layer, stdin=reading.stdin)
+    if document.kind == "stages":
+        from attncli.problem.stages import read_stages
+
+        return read_stages(document, layer)
+    return document.problems(layer) if document.kind == "problems" else [document.problem(layer)]
 
 
 def results(problem: Problem, trace: Trace) -> Iterator[str | bytes]:
@@ -64,10 +90,9 @@ def results(problem: Problem, trace: Trace) -> Iterator[str | bytes]:
         steps = [step for step in options.get("show") or () if step.partition("[")[0] == "weights"]
         yield from (f"{line}\n" for line in top(trace, options["top"], look, steps or ["weights"]))
     else:
-        format = options.get("format", "table")
-        pieces = render(trace, shown(options, trace), look, format)
+        pieces = render(trace, shown(options, trace), look, options.get("format", "table"))
         # Data are UTF-8 wherever they go; text is written in the encoding of the terminal.
-        is_data = RENDERERS.find(format).facts.get("data")
+        is_data = _is_data(options)
         yield from (piece.encode() if is_data else piece for piece in pieces)
     if options.get("stats"):
         from attncli.report.stats import stats
@@ -99,6 +124,28 @@ def mark(problem: Problem, trace: Trace) -> int:
     if problem.places.get("expect") == "--expect":
         console.notes(["--expect: nothing was checked; checking is not part of this version"])
     return console.DONE
+
+
+def _refuse_in_lists(problem: Problem, count: int) -> None:
+    """What holds one problem cannot be asked of several."""
+    options = problem.options
+    hint = "`batch` writes a file for each problem"
+    if options.get("output") or options.get("save_problem"):
+        raise UsageError(f"{count} problems cannot be written to one file", place="-o", hint=hint)
+    if _is_data(options):
+        raise UsageError(f"{options['format']} holds one problem, not {count}", place="--format", hint=hint)
+
+
+def _refuse_mixtures(options: dict[str, Any]) -> None:
+    """Lines of text in the midst of data would spoil them."""
+    for name in ("top", "stats"):
+        if options.get(name) and _is_data(options):
+            raise UsageError(f"--{name} gives lines of text, not {options['format']}", hint="leave out one of the two")
+
+
+def _is_data(options: dict[str, Any]) -> bool:
+    """Whether a program is to read what is printed."""
+    return bool(RENDERERS.find(options.get("format", "table")).facts.get("data"))
 
 
 def _steps(problem: Problem, outputs: Outputs, prints: bool) -> list[str] | None:

@@ -149,6 +149,26 @@ def test_top_and_stats(cli: Cli) -> None:
     assert "scores: mean 0.6667, variance 0.2222" in with_stats
 
 
+@pytest.mark.parametrize("option", [("--top", "1"), ("--stats",)])
+def test_lines_of_text_are_not_mixed_with_data(cli: Cli, option: tuple[str, ...]) -> None:
+    result = cli("attend", Q, K, V, "--format", "json", *option)
+    assert (result.status, result.out) == (2, "")
+    assert option[0] in result.err
+
+
+def test_a_file_of_several_problems(cli: Cli, tmp_path: Path) -> None:
+    problems = tmp_path / "p.yaml"
+    problems.write_text(
+        "problems:\n- {title: First, Q: [[1]], K: [[1]]}\n- {Q: [[1]], K: [[1], [1]], key_tokens: [a, b]}\n"
+    )
+    assert cli("run", problems, "--top", "2").out == "First\n\nq1: k1 1.0000\n\nproblem 2\n\nq1: a 0.5000, b 0.5000\n"
+    for refused in (("--format", "json"), ("-o", tmp_path / "o.npz")):
+        result = cli("run", problems, *refused)
+        assert (result.status, result.out) == (2, "")
+        assert "batch" in result.err
+    assert list(tmp_path.iterdir()) == [problems]
+
+
 def test_notes_go_to_standard_error_and_quiet_hides_them(cli: Cli) -> None:
     arguments = ("attend", Q, K, V, "--mask", "causal", "--format", "csv")
     told, quiet = cli(*arguments), cli(*arguments, "--quiet")

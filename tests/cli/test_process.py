@@ -80,7 +80,12 @@ def test_interrupted_while_it_waits_for_input(tmp_path: Path, clean_environment:
 
 
 @posix
-def test_interrupted_while_it_writes(tmp_path: Path, clean_environment: None) -> None:
+@pytest.mark.parametrize(
+    ("sent", "status", "told"), [("SIGINT", 130, b"attncli: interrupted\n"), ("SIGTERM", 143, b"")]
+)
+def test_interrupted_while_it_writes(
+    sent: str, status: int, told: bytes, tmp_path: Path, clean_environment: None
+) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(2000, 2000)))
     (tmp_path / "old.csv").write_text("mine\n")
     with subprocess.Popen(
@@ -91,9 +96,9 @@ def test_interrupted_while_it_writes(tmp_path: Path, clean_environment: None) ->
     ) as running:
         assert running.stderr is not None
         _wait_until(lambda: any(path.suffix == ".tmp" for path in tmp_path.iterdir()))
-        running.send_signal(signal.SIGINT)
-        assert running.wait(30) == 130
-        assert running.stderr.read() == b"attncli: interrupted\n"
+        running.send_signal(getattr(signal, sent))
+        assert running.wait(30) == status
+        assert running.stderr.read() == told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["old.csv", "x.npy"]
     assert (tmp_path / "old.csv").read_text() == "mine\n"
 
