@@ -50,8 +50,8 @@ class Hand(Generic[V]):
 class Flow(Generic[V]):
     """The steps that follow from the hand's numbers in `hand`, computed when asked for.
 
-    row: of the steps with a row for each query, only this one. kept: steps that the hand wrote, and went on from with all
-    their digits.
+    row: of the steps with a row for each query, only this one. kept: steps that the hand wrote, but went on from with
+    all their digits.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ def _explained(marking: Marking, entry: Entry, x: Array, row: int | None, single
 
     written = entry.written.changed(part)
     match = written.reproduced(x)
-    explained: Array = np.asarray(_all(match, written.value.ndim))
+    explained = _all(match, written.value.ndim)
     if adjusted is not None:
         close = part(adjusted) & near(written, x, x)
         explained = np.where(single, explained | _all(match | close, written.value.ndim), explained)
@@ -88,8 +88,8 @@ def _explained(marking: Marking, entry: Entry, x: Array, row: int | None, single
 
 def _all(match: Array, axes: int) -> Array:
     """Whether all of a step matches, for each habit."""
-    match = match.reshape((1,) * (GRID + axes - match.ndim) + match.shape)
-    every: Array = match.all(axis=tuple(range(GRID, GRID + axes)))
+    padded: Array = match.reshape((1,) * (GRID + axes - match.ndim) + match.shape)
+    every: Array = padded.all(axis=tuple(range(GRID, GRID + axes)))
     return every
 
 

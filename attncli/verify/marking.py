@@ -6,12 +6,10 @@ as written, within half a unit, or, for a hand that kept more digits than it wro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
-from typing import Any
 
-from attncli.core.trace import parse_address
 from attncli.lazy import Array, np
 from attncli.problem.problem import Problem
 from attncli.verify.boxes import Boxes, BoxFlow
@@ -22,7 +20,7 @@ from attncli.verify.inputs import half_units
 from attncli.verify.intervals import Box
 from attncli.verify.sheet import Entry, entries_of
 from attncli.verify.verdicts import AGREES, BLANK, FOLLOWS, LAST_PLACE, TRUNCATED, VERDICTS, WRONG, CellMark, StepMark
-from attncli.verify.written import Written, near
+from attncli.verify.written import Written, near, together
 
 _SINGLE = 2.0**-22  # of the largest number of a row: what single precision may be off
 _SIX = 6  # significant digits, from which on a number may have been computed in single precision
@@ -51,19 +49,23 @@ class Marking:
     def __init__(self, problem: Problem) -> None:
         self.frame = Frame(problem)
         self.entries = entries_of(self.frame, problem.expect)
-        self.uncertain = half_units(problem, self.frame)
-        self.rounded_inputs = problem.rounded_inputs
+        self.problem = problem
         self.bases = Bases()
         self.notes: list[str] = []
         self.first_wrong: str | None = None
         self._exact = BoxFlow(self.frame, Boxes(), {})
-        self._as_written = BoxFlow(self.frame, Boxes(), _boxed(self.bases.points))
+        self._as_written = BoxFlow(self.frame, Boxes(), {})
         self._within = BoxFlow(self.frame, Boxes(self.uncertain if problem.rounded_inputs else None), self.bases.boxes)
         self._kept = BoxFlow(self.frame, Boxes(), {})
         self._earlier: list[Entry] = []
         self.marks: list[StepMark] = []
         for step, entries in groupby(self.entries, key=lambda entry: entry.step):
             self._mark(step, list(entries))
+
+    @cached_property
+    def uncertain(self) -> dict[str, Array]:
+        """Half a unit for each input that was written with a decimal point."""
+        return half_units(self.problem, self.frame)
 
     def hand(self, step: str) -> Array | None:
         """The hand's numbers of a step as they were written, in the form of `Frame`; NaN where blank."""
@@ -73,51 +75,52 @@ class Marking:
     def _mark(self, step: str, entries: list[Entry]) -> None:
         """Mark all parts of one step, and let the later ones start from it."""
         exact = self.frame.exact(step)
-        room = _room(exact, self._exact.target(step))
         wrong = np.zeros(exact.shape, dtype=bool)
         for entry in entries:
-            codes, reason = self._codes(entry, exact, room)
+            codes, reason = self._codes(entry, exact)
             self.marks.append(self._step_mark(entry, codes, exact, reason))
             wrong |= codes == WRONG
-        self._go_on_from(step, entries, exact, room, wrong)
+        self._go_on_from(step, entries, exact, wrong)
 
-    def _codes(self, entry: Entry, exact: Array, room: Array) -> tuple[Array, str]:
+    def _codes(self, entry: Entry, exact: Array) -> tuple[Array, str]:
         """The verdict of each cell as an index of VERDICTS, and what explains `follows`."""
-        written, step = entry.written, entry.step
-        codes = np.full(exact.shape, WRONG)
-        single = _last_place(written, exact, room)
-        codes[single] = LAST_PLACE
-        codes[written.truncated(exact, room)] = TRUNCATED
-        codes[written.agrees(exact, room)] = AGREES
+        written = entry.written
+        codes = np.where(written.agrees(exact), AGREES, WRONG)
         codes[written.blank] = BLANK
+        if (codes <= AGREES).all():
+            return codes, ""
+        room = _room(exact, self._exact.target(entry.step))
+        codes[(codes > AGREES) & written.agrees(exact, room)] = AGREES
+        codes[(codes > AGREES) & written.truncated(exact, room)] = TRUNCATED
+        if (codes <= TRUNCATED).all():
+            return codes, ""
+        codes[(codes > TRUNCATED) & self._follows(written, entry.step, codes > TRUNCATED)] = FOLLOWS
         reason = ""
-        open_ = codes > FOLLOWS
-        if open_.any():
-            follows = self._follows(written, step)
-            codes[open_ & follows] = FOLLOWS
-            habit = None
-            if (codes > FOLLOWS).any():
-                habit = habit_of(self, entry, codes > FOLLOWS)
+        if (codes > FOLLOWS).any():
+            habit = habit_of(self, entry, codes > FOLLOWS)
             if habit is not None:
                 codes[codes > FOLLOWS] = FOLLOWS
                 reason = habit.text
+            else:
+                codes[(codes > FOLLOWS) & _last_place(written, exact, room)] = LAST_PLACE
         return codes, reason
 
-    def _follows(self, written: Written, step: str) -> Array:
-        """Where h is what the hand's own numbers give: as written, within half a unit, or kept in full."""
+    def _follows(self, written: Written, step: str, asked: Array) -> Array:
+        """Where h is what the hand's own numbers give: within half a unit, as written, or kept in full."""
         flows = [self._within]
         if self.bases.points:
             flows.append(self._as_written)
         if self.bases.slips:
             flows.append(self._kept)
-        boxes = [flow.target(step) for flow in flows]
-        follows = np.zeros(written.value.shape, dtype=bool)
-        for box in boxes:
-            follows |= written.meets(box.low, box.high)
         adjusted = self.adjusted_rows(step, written)
-        if adjusted is not None:
-            for box in boxes:
-                follows |= adjusted & near(written, box.low, box.high)
+        follows = ~asked
+        for flow in flows:
+            box = flow.target(step)
+            follows = follows | written.meets(box.low, box.high)
+            if adjusted is not None:
+                follows = follows | (adjusted & near(written, box.low, box.high))
+            if follows.all():
+                break
         return follows
 
     def adjusted_rows(self, step: str, written: Written) -> Array | None:
@@ -128,21 +131,18 @@ class Marking:
         adjusted: Array = np.abs(total - 1) < 1e-6 * written.unit.max(axis=-1, keepdims=True)
         return adjusted if adjusted.any() else None
 
-    def _go_on_from(self, step: str, entries: list[Entry], exact: Array, room: Array, wrong: Array) -> None:
+    def _go_on_from(self, step: str, entries: list[Entry], exact: Array, wrong: Array) -> None:
         """The hand's numbers of this step are what the later steps start from."""
-        blank = np.all([entry.written.blank for entry in entries], axis=0)
-        value, unit = np.full(exact.shape, np.nan), np.zeros(exact.shape)
-        for entry in entries:
-            value = np.where(entry.written.blank, value, entry.written.value)
-            unit = np.where(entry.written.blank, unit, entry.written.unit)
-        points = all(entry.written.fits(exact, room) for entry in entries)
+        written = together([entry.written for entry in entries])
+        value, unit = written.value, written.unit
+        points = written.fits(exact)
         hidden = self.frame.is_hidden(step)
-        half = np.zeros(exact.shape) if points else unit / 2 if hidden is None else np.where(hidden, 0, unit / 2)
-        hand = Hand(value, ~blank)
-        box = _bounded(step, value, half, self.frame.sums_to_one)
-        self.bases.points[step] = hand
-        self.bases.boxes[step] = Hand(box, ~blank)
-        self._as_written.hand[step] = Hand(Box.of(value), ~blank)
+        half = unit / 2 if hidden is None else np.where(hidden, 0, unit / 2)
+        marked = ~written.blank
+        box = Box.of(value) if points else _bounded(step, value, half, self.frame.sums_to_one)
+        self.bases.points[step] = Hand(value, marked)
+        self.bases.boxes[step] = Hand(box, marked)
+        self._as_written.hand[step] = Hand(Box.of(value), marked)
         if wrong.any():
             self.bases.slips[step] = Hand(value, wrong)
             self._kept.hand[step] = Hand(Box.of(value), wrong)
@@ -156,19 +156,15 @@ class Marking:
         return self._earlier
 
     def _step_mark(self, entry: Entry, codes: Array, exact: Array, reason: str) -> StepMark:
-        frame, trace = self.frame, self.frame.trace
-        # What follows from the hand's numbers is told for cells that do not agree; elsewhere nobody asks.
-        from_hand = self._within.target(entry.step) if (codes > AGREES).any() else self._exact.target(entry.step)
-        shown = {
-            name: entry.shown(frame, np.broadcast_to(array, exact.shape))
-            for name, array in {
-                "hand": entry.written.value, "unit": entry.written.unit, "exact": exact,
-                "low": from_hand.low, "high": from_hand.high, "codes": codes,
-            }.items()
-        }  # fmt: skip
+        trace = self.frame.trace
+        shown = {"hand": entry.written.value, "unit": entry.written.unit, "exact": exact, "codes": codes}
+        shown |= {"low": exact, "high": exact}
+        if (codes > AGREES).any():
+            from_hand = self._within.target(entry.step)
+            shown |= {name: np.broadcast_to(end, exact.shape) for name, end in vars(from_hand).items()}
+        shown = {name: entry.shown(array) for name, array in shown.items()}
         rows, columns = trace.axes(entry.address)
         row_labels, column_labels = trace.labels(entry.address)
-        leading = parse_address(entry.address)[1]
         cells = []
         for index in np.argwhere(shown["codes"] > AGREES):
             at = tuple(int(i) for i in index)
@@ -176,7 +172,7 @@ class Marking:
             code = int(shown["codes"][at])
             cells.append(
                 CellMark(
-                    (*leading, *(i + 1 for i in at)), row_labels[at[-2]], column_labels[at[-1]], VERDICTS[code],
+                    (*entry.indices, *(i + 1 for i in at)), row_labels[at[-2]], column_labels[at[-1]], VERDICTS[code],
                     float(shown["hand"][at]), float(shown["exact"][at]), ends,
                 )
             )  # fmt: skip
@@ -185,7 +181,7 @@ class Marking:
 
     def explained_by_rounded_inputs(self) -> bool:
         """Whether the first wrong step would follow if every input with a decimal point were rounded."""
-        if self.first_wrong is None or self.rounded_inputs or not self.uncertain:
+        if self.first_wrong is None or self.problem.rounded_inputs or not self.uncertain:
             return False
         order = [entry.step for entry in self.entries]
         first = order.index(self.first_wrong)
@@ -228,7 +224,3 @@ def _bounded(step: str, value: Array, half: Array, sums_to_one: bool) -> Box:
             np.where(inside, np.maximum(box.low, 0), box.low), np.where(inside, np.minimum(box.high, 1), box.high)
         )
     return box
-
-
-def _boxed(hand: Mapping[str, Hand[Array]]) -> dict[str, Hand[Any]]:
-    return {step: Hand(Box.of(base.numbers), base.written) for step, base in hand.items()}

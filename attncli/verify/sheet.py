@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 
 from attncli.core.trace import STEPS, Trace, parse_address
 from attncli.errors import AttnError, InputError, ShapeError, raise_all
@@ -16,21 +17,22 @@ from attncli.verify.written import Written, as_written
 class Entry:
     """What one line of `expect:` holds.
 
-    address: as written there. written: the whole step in the form of `Frame`, blank outside of this part.
-    part: where in that form the part lies.
+    address: as written there; indices: its numbers in brackets. written: the whole step in the form of `Frame`, blank
+    outside of this part. part: where in that form the part lies; shape: of the part, tokens as rows.
     """
 
     address: str
     step: str
+    indices: tuple[int, ...]
     written: Written
     part: tuple[int | slice, ...]
+    shape: tuple[int, ...]
+    columns: bool
 
-    def shown(self, frame: Frame, array: Array) -> Array:
+    def shown(self, array: Array) -> Array:
         """The part of a step in the form of `Frame`, as it is displayed."""
-        part = array[self.part]
-        shape = frame.trace.rows(self.step).shape
-        rows: Array = part.reshape(shape[len(parse_address(self.address)[1]) :])
-        return rows.mT if frame.trace.layout == "columns" else rows
+        rows: Array = array[self.part].reshape(self.shape)
+        return rows.mT if self.columns else rows
 
 
 def entries_of(frame: Frame, expect: dict[str, Hand]) -> list[Entry]:
@@ -45,7 +47,7 @@ def entries_of(frame: Frame, expect: dict[str, Hand]) -> list[Entry]:
             errors.append(error)
     raise_all(errors)
     order = list(STEPS)
-    return sorted(found, key=lambda entry: (order.index(entry.step), parse_address(entry.address)[1]))
+    return sorted(found, key=lambda entry: (order.index(entry.step), entry.indices))
 
 
 def _entry(frame: Frame, address: str, hand: Hand) -> Entry:
@@ -59,20 +61,20 @@ def _entry(frame: Frame, address: str, hand: Hand) -> Entry:
     spelling = hand.matrix.spelling() if hand.matrix.spelling is not None else None
     shown = as_written(hand.matrix.array, spelling, hand.decimals, hand.significant)
     shown = shown.changed(lambda array: _fitted(address, array, shape, trace))
-    rows = shown.changed(lambda array: array.mT) if trace.layout == "columns" else shown
+    columns = trace.layout == "columns"
+    rows = shown.changed(lambda array: array.mT) if columns else shown
     part = index_of(frame, step, indices)
-    whole = np.zeros(frame.exact(step).shape)
-    form = whole[part].shape
+    whole = frame.exact(step).shape
 
     def placed(array: Array, empty: float | bool) -> Array:
-        full = np.full(whole.shape, empty)
-        full[part] = array.reshape(form)
+        if array.size == math.prod(whole):
+            return array.reshape(whole)
+        full = np.full(whole, empty)
+        full[part] = array.reshape(full[part].shape)
         return full
 
-    written = replace(
-        rows, value=placed(rows.value, np.nan), unit=placed(rows.unit, 0.0), blank=placed(rows.blank, True)
-    )
-    return Entry(address, step, written, part)
+    written = Written(placed(rows.value, np.nan), placed(rows.unit, 0.0), placed(rows.blank, True), rows.whole)
+    return Entry(address, step, indices, written, part, rows.value.shape, columns)
 
 
 def _fitted(address: str, array: Array, shape: tuple[int, ...], trace: Trace) -> Array:

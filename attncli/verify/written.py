@@ -7,9 +7,8 @@ h is a number as written, u the unit of its last written place (0.50: 0.01), x a
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -46,14 +45,20 @@ class Written:
     def meets(self, low: Array, high: Array) -> Array:
         """Some number of [low, high] gives h, rounded or cut. True where blank."""
         h, u = self.value, self.unit
+        noise = room_of(u, h, h)
         with np.errstate(invalid="ignore"):
-            near = np.clip(h, low, high)
-            beyond = np.clip(h + np.sign(h) * u / 2, low, high)
-        return self.reproduced(near) | self.reproduced(beyond)
+            # Cut from up to one unit farther from zero, rounded from half a unit on the other side.
+            below = np.where(h > 0, low < h + u - noise, low <= h + u / 2 + noise) | (low <= h + u / 2 + noise)
+            above = np.where(h < 0, high > h - u + noise, high >= h - u / 2 - noise) | (high >= h - u / 2 - noise)
+            met = below & above
+            if (h == 0).any():
+                met |= (h == 0) & (low < u - noise) & (high > noise - u)
+            found: Array = met | (np.isnan(h) & np.isnan(low)) | self.blank
+        return found
 
     def changed(self, change: Callable[[Array], Array]) -> Written:
         """The same numbers after a change of shape, or a part of them."""
-        return replace(self, value=change(self.value), unit=change(self.unit), blank=change(self.blank))
+        return Written(change(self.value), change(self.unit), change(self.blank), self.whole)
 
     @property
     def digits(self) -> Array:
@@ -67,12 +72,25 @@ class Written:
         with np.errstate(invalid="ignore", divide="ignore"):
             off = np.abs(x - np.rint(x / self.unit) * self.unit)
             exact: Array = (off <= room_of(self.unit, x, x) + room) | (self.unit == 0) | ~np.isfinite(x)
-        return bool(np.all(exact | self.blank))
+        return bool((exact | self.blank).all())
 
     def to_unit(self, x: Array) -> Array:
         """x rounded to the places of each number."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(self.unit > 0, np.rint(x / self.unit) * self.unit, x)
+
+
+def together(parts: Sequence[Written]) -> Written:
+    """Several parts of one grid as one; of two that wrote the same cell the later one counts."""
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = Written(
+            np.where(part.blank, whole.value, part.value),
+            np.where(part.blank, whole.unit, part.unit),
+            whole.blank & part.blank,
+            whole.whole and part.whole,
+        )
+    return whole
 
 
 def rounded(h: Array, u: Array, x: Array, room: Array | float = 0.0) -> Array:
@@ -122,10 +140,12 @@ def as_written(
     if significant is not None:
         unit = _significant_units(values, places, significant)
     else:
-        if decimals is not None:
-            places = [None if p is None else max(p, decimals) for p in places]
-        unit = np.array([0.0 if p is None else 10.0**-p for p in places]).reshape(values.shape)
-    whole = bool(np.all(unit[~blank] >= 1)) and not any("." in text or "," in text for text in texts if text)
+        # NaN stands for what is exact, and has no last place.
+        last = np.array(places, dtype=np.float64).reshape(values.shape)
+        unit = np.nan_to_num(10.0 ** -(last if decimals is None else np.where(last < decimals, decimals, last)))
+    whole = bool((unit[~blank] >= 1).all()) and not any("." in text or "," in text for text in texts if text)
+    if not blank.any():
+        return Written(values, unit, blank, whole)
     return Written(np.where(blank, np.nan, values), np.where(blank, 0, unit), blank, whole)
 
 
@@ -146,10 +166,10 @@ def _spelled(text: str) -> tuple[int | None, bool]:
 def _places(texts: list[str | None]) -> list[int | None]:
     """The decimals of each; a number without a point among others that have one is written in full."""
     spelled = [(None, False) if text is None else _spelled(text) for text in texts]
-    common = Counter(places for places, plain in spelled if places is not None and not plain).most_common()
-    if not common:
+    pointed = [places for places, plain in spelled if places is not None and not plain]
+    if not pointed or len(pointed) == len(spelled):
         return [places for places, _ in spelled]
-    usual = max(places for places, count in common if count == common[0][1])
+    usual = max(set(pointed), key=lambda places: (pointed.count(places), places))
     return [max(usual, 0) if plain else places for places, plain in spelled]
 
 

@@ -25,7 +25,7 @@ def text(x: float, places: int) -> str:
 
 @dataclass
 class Way:
-    """How the hand calculates. carry: goes on from what it wrote, or from all digits. rounds: a habit and its places."""
+    """How the hand calculates. carry: it goes on from what it wrote, or from all digits. rounds: what else, to p."""
 
     places: int
     mode: str = "half-even"
