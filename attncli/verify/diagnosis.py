@@ -307,7 +307,8 @@ class Search:
                 rows = steps[name].reshape(len(firsts), bases, *array.shape[1:])
                 rows[places] = array.reshape(len(places), bases, *array.shape[1:])
         given = self.given.after({})
-        given.steps = self.given.steps | steps
+        unchanged = {name: array for name, array in self.given.steps.items() if name not in steps and len(array) > 1}
+        given.steps = self.given.steps | {k: np.concatenate([v] * len(firsts)) for k, v in unchanged.items()} | steps
         return given
 
     def _before(self, name: str, array: Array, bases: int) -> Array:

@@ -107,15 +107,16 @@ def finite_mask_value(given: Given) -> Changes:
     """A finite number stood for -inf, and hidden keys kept a share."""
     if given.shown is None or not np.isneginf(given.rules.mask_value):
         return
-    values = [-1.0, -2.0, -5.0, -9.0, -10.0, -20.0, -50.0, -99.0, -100.0]
-    # Lower ones differ from -inf only where they are written, and in rows without any key: one stands for all.
     some = np.broadcast_to(given.shown, given.unmasked.shape).any(axis=-1)
-    if given.target == "masked" or not some.all():
-        values += [-1e3, -1e4, -1e6, -1e9]
-    for value in values:
+    if given.target != "masked" and not some.all():
+        low = np.where(given.shown, given.unmasked, -1e6)
+        text = "a finite number such as -1e6 stood for -inf: a query that sees no key gets equal weights for all"
+        yield Change({"masked": low}, text)
+    written = (-1e3, -1e4, -1e6, -1e9) if given.target == "masked" else ()
+    for value in (-1.0, -2.0, -5.0, -9.0, -10.0, -20.0, -50.0, -99.0, -100.0, *written):
         replaced = np.where(given.shown, given.unmasked, value)
-        low = f"hidden scores were set to {value:g}, not to -inf"
-        yield Change({"masked": replaced}, low if value < -100 else f"{low}: hidden keys keep a share")
+        text = f"hidden scores were set to {value:g}, not to -inf"
+        yield Change({"masked": replaced}, text if value < -100 else f"{text}: hidden keys keep a share")
         if value > -100:
             added = np.where(given.shown, given.unmasked, given.unmasked + value)
             yield Change({"masked": added}, f"{value:g} was added to hidden scores, which is not enough to hide them")

@@ -268,28 +268,42 @@ def constant_factor(given: Given) -> Changes:
     """All numbers of a step differ by one factor, which none of the known mistakes gives."""
     if given.wrong.sum() < 2:
         return
-    for step in dict.fromkeys((given.target, "scaled")):
-        base = "scores" if step == "scaled" and "scaled" not in given else step
-        if step not in given.open or base not in given or (step == "scaled" and given.target in _PRODUCTS[:4]):
-            continue
-        start = given[base]
+    for step, base in _factored(given):
+        start = given.logits if step == "masked" else given[base]
         if step not in given.factors:
             fit = _ratio if step == given.target else _fit
             given.factors[step] = list(dict.fromkeys(fit(given, step, start, at) for at in range(len(start))))
         for factor in given.factors[step]:
-            if np.isfinite(factor) and abs(factor - 1) > 1e-9:
-                yield Change({step: start * factor}, _factor_text(given, step, factor), step)
+            if np.isfinite(factor) and abs(factor - 1) > 1e-9 and (step != "masked" or factor > 0):
+                told = "weights" if step == "masked" and step != given.target else step
+                yield Change({step: start * factor}, _factor_text(given, step, factor), told)
+
+
+def _factored(given: Given) -> list[tuple[str, str]]:
+    """The steps that a factor is looked for in, and of what it is one: the wrong step, and the scores before it."""
+    found = [(given.target, given.target)]
+    if given.target in ("exp", "sum", "weights", "heads", "output"):
+        if "scaled" in given.open:
+            found.append(("scaled", "scores"))
+        elif "weights" in given.open:
+            found.append(("masked", "masked"))
+    elif given.target == "scaled":
+        found = [("scaled", "scores")]
+    elif "scaled" in given.open and given.target not in ("Q", "K", "V", "kernel", "scores"):
+        found.append(("scaled", "scores"))
+    return [(step, base) for step, base in found if base in given or step == "masked"]
 
 
 def _factor_text(given: Given, step: str, factor: float) -> str:
-    if step == "scaled" and "scaled" in given:
-        whole = factor * given.scale
-        return (
-            f"the scores were multiplied by about {number(whole)} (divided by {number(1 / whole)}), "
-            f"not by {number(given.scale)}: a factor that nothing in this problem explains"
-        )
-    what = {"scaled": "scores", "output": "outputs", "heads": "heads' results"}.get(step, step)
-    return f"all {what} are multiplied by about {number(factor)}, a factor that nothing in this problem explains"
+    unexplained = "a factor that nothing in this problem explains"
+    if step == "scaled":
+        right = f", not by {number(given.scale)}" if given.has_scale else ""
+        divided = f" (divided by {number(1 / factor)})"
+        return f"the scores were multiplied by about {number(factor)}{divided}{right}: {unexplained}"
+    if step == "masked" and step != given.target:
+        return f"the scores were multiplied by about {number(factor)} before the softmax: {unexplained}"
+    what = {"output": "outputs", "heads": "heads' results", "scaled": "scaled scores"}.get(step, step)
+    return f"all {what} are multiplied by about {number(factor)}, {unexplained}"
 
 
 def _ratio(given: Given, step: str, start: Array, at: int) -> float:

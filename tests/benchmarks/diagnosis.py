@@ -696,8 +696,9 @@ def reproduces(case: Case, sheet: Sheet, step: str, name: str) -> bool:
                         room = [r + abs(a - b) if not math.isinf(a - b) and a == a and b == b else r
                                 for r, a, b in zip(room, here, there, strict=True)]  # fmt: skip
         flat = [x for part in target for row in part for x in row]
+        bound = 1.1 * 10.0**-sheet.places
         if len(flat) == len(here) and all(
-            h == x or abs(h - x) <= 1.1 * 10.0**-sheet.places + 1.5 * r for h, x, r in zip(flat, here, room, strict=True)
+            h == x or abs(h - x) <= bound + 1.5 * r for h, x, r in zip(flat, here, room, strict=True)
         ):
             return True
     return False
