@@ -19,7 +19,7 @@ from attncli import attend
 
 MP = mpmath.mp.clone()
 MP.dps = 50
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=20, deadline=None)
 DTYPES = ["float64", "float32"]
 
 
@@ -76,7 +76,7 @@ def within(got: np.ndarray, wanted: list[Any], bounds: list[Any]) -> None:
 def test_scaled_dot(dtype: str, largest: float, scale: float | None) -> None:
     eps = MP.mpf(float(np.finfo(dtype).eps))
 
-    @settings(FEW, max_examples=30)
+    @settings(FEW, max_examples=15)
     @given(problems(dtype, largest))
     def check(problem: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
         q, k, v = problem
@@ -218,7 +218,7 @@ def sparsemax(row: list[Any]) -> list[Any]:
 def test_normalizers(dtype: str) -> None:
     eps = MP.mpf(float(np.finfo(dtype).eps))
 
-    @settings(FEW, max_examples=80)
+    @settings(FEW, max_examples=40)
     @given(scores(dtype, 40.0))
     def check(array: np.ndarray) -> None:
         row, m = exact(array[0]), array.shape[1]

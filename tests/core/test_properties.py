@@ -18,7 +18,7 @@ from attncli.core.scores import SCORES
 from attncli.core.trace import Trace
 
 EPS = float(np.finfo(np.float64).eps)
-FEW = settings(max_examples=15, deadline=None)
+FEW = settings(max_examples=10, deadline=None)
 SCORE_NAMES = SCORES.names()
 NORMALIZER_NAMES = NORMALIZERS.names()
 D = 3
@@ -71,7 +71,7 @@ def same(a: Trace, b: Trace, *steps: str, atol: float = 1e-13) -> None:
 def test_permuting_keys_permutes_weights(score: str, normalizer: str) -> None:
     spec = with_parameters(score)
 
-    @settings(FEW, max_examples=6)
+    @settings(FEW, max_examples=4)
     @given(problems(), st.randoms(use_true_random=False))
     def check(problem: Problem, shuffle: Any) -> None:
         q, k, v = problem
@@ -92,7 +92,7 @@ def test_permuting_keys_permutes_weights(score: str, normalizer: str) -> None:
 def test_adding_to_a_row_of_scores_changes_nothing(normalizer: str, dtype: str) -> None:
     eps = float(np.finfo(dtype).eps)
 
-    @settings(FEW, max_examples=40)
+    @settings(FEW, max_examples=20)
     @given(matrix(2, 4), st.floats(-1000, 1000, width=32))
     def check(scores: np.ndarray, c: float) -> None:
         scores = scores.astype(dtype)
@@ -119,7 +119,7 @@ def test_a_hidden_key_is_like_a_deleted_one(score: str, normalizer: str) -> None
     """Whatever stands in it, and whoever hides it: a mask or a bias of -inf."""
     spec = with_parameters(score)
 
-    @settings(FEW, max_examples=8)
+    @settings(FEW, max_examples=5)
     @given(problems(m=4), st.integers(0, 3), st.sampled_from(BAD), st.sampled_from(BAD))
     def check(problem: Problem, j: int, bad_key: float, bad_value: float) -> None:
         q, k, v = problem
@@ -365,7 +365,7 @@ def test_the_order_of_masks_does_not_matter(problem: Problem, data: st.DataObjec
 # --- normalizers ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(matrix(1, 5), st.data())
 def test_sparsemax_is_the_nearest_point_of_the_simplex(scores: np.ndarray, data: st.DataObject) -> None:
     """By brute force: of every support the projection on its plane; the nearest one inside the simplex."""
