@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import LazyLoader, find_spec, module_from_spec
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 
+class _Lazy(ModuleType):
+    """Stands for a module until an attribute is asked for.
+
+    It is not in sys.modules, as importlib's LazyLoader would have it: there, whoever imports a submodule first
+    (numpy.linalg, or a library in C) gets a package that is imported twice.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        module = import_module(self.__name__)
+        vars(self).update(vars(module))  # the next look-up is a plain one
+        return getattr(module, name)
+
+
 def lazy_module(name: str) -> ModuleType:
     """The module, whose code runs when an attribute of it is first asked for."""
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = find_spec(name)
-    if spec is None or spec.loader is None:
-        raise ModuleNotFoundError(name)
-    spec.loader = LazyLoader(spec.loader)
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return sys.modules.get(name) or _Lazy(name)
 
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from attncli.errors import AttnError, InputError
-from attncli.problem.formats import ReadOptions, encode, read_all, read_matrix
+from attncli.problem.formats import ReadOptions, encode, npz, read_all, read_matrix
 from attncli.problem.matrix import Matrix
 
 CASES = Path(__file__).parents[1] / "field_cases"
@@ -224,7 +224,7 @@ def test_a_bomb_is_refused_before_memory_is_asked_for(monkeypatch: pytest.Monkey
     data = archive(("a.npy", head))
     data = patched(data, 24, len(head) + size)
     assert len(body) < 1000
-    monkeypatch.setattr(np, "empty", lambda *args, **options: pytest.fail("memory was asked for"))
+    monkeypatch.setattr(npz.np, "empty", lambda *args, **options: pytest.fail("memory was asked for"))
     with pytest.raises(InputError, match="claims to unpack"):
         through_stdin(data)
 
