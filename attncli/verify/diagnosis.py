@@ -18,7 +18,7 @@ from attncli.errors import AttnError
 from attncli.lazy import Array, np
 from attncli.registry import Entry
 from attncli.verify import mistakes, mistakes_masks, mistakes_matrices, slips  # noqa: F401  (they register theirs)
-from attncli.verify.frame import Frame
+from attncli.verify.frame import CHAIN, Frame
 from attncli.verify.given import MISTAKES, Change, Given
 from attncli.verify.written import Written
 
@@ -297,24 +297,30 @@ class Search:
         kinds: dict[frozenset[str], list[int]] = {}
         for place, one in enumerate(firsts):
             kinds.setdefault(frozenset(one.change.arrays), []).append(place)
-        bases, steps = len(self.right), dict[str, Array]()
+        bases, steps, made = len(self.right), dict[str, Array](), dict[str, Array]()
         for places in kinds.values():
             stacked = _stacked([firsts[place].change for place in places], bases)
             arrays = {name: array.reshape(-1, *array.shape[2:]) for name, array in stacked.items()}
             for name, array in self.given.following(arrays).items():
+                shape = (len(firsts), bases, *array.shape[1:])
                 if name not in steps:
-                    steps[name] = np.concatenate([self._before(name, array, bases)] * len(firsts))
-                rows = steps[name].reshape(len(firsts), bases, *array.shape[1:])
-                rows[places] = array.reshape(len(places), bases, *array.shape[1:])
+                    steps[name], made[name] = np.full(shape, np.nan), np.zeros(len(firsts), dtype=bool)
+                steps[name][places] = array.reshape(len(places), *shape[1:])
+                made[name][places] = True
+        for name in sorted(steps, key=lambda name: CHAIN.index(name) if name in CHAIN else -1):
+            steps[name][~made[name]] = self._unmistaken(name, steps, ~made[name])
         given = self.given.after({})
-        unchanged = {name: array for name, array in self.given.steps.items() if name not in steps and len(array) > 1}
-        given.steps = self.given.steps | {k: np.concatenate([v] * len(firsts)) for k, v in unchanged.items()} | steps
+        spread = {name: array for name, array in self.given.steps.items() if len(array) > 1}
+        given.steps = self.given.steps | {name: np.concatenate([array] * len(firsts)) for name, array in spread.items()}
+        given.steps |= {name: array.reshape(-1, *array.shape[2:]) for name, array in steps.items()}
         return given
 
-    def _before(self, name: str, array: Array, bases: int) -> Array:
-        """A step without any mistake, (R, ...); one that the problem does not have is nothing (NaN) elsewhere."""
-        right = self.given[name] if name in self.given else np.array(np.nan)
-        return np.broadcast_to(right, (bases, *array.shape[1:]))
+    def _unmistaken(self, name: str, steps: Mapping[str, Array], places: Array) -> Array:
+        """A step where no first mistake makes it another; one that the problem does not have hands on what came."""
+        if name not in CHAIN or name in self.given:
+            return self.given[name]
+        earlier = [before for before in CHAIN[: CHAIN.index(name)] if before in steps or before in self.given]
+        return steps[earlier[-1]][places] if earlier[-1] in steps else self.given[earlier[-1]]
 
     def partly(self, tries: Tries) -> list[Diagnosis]:
         """Mistakes that explain at least half of the wrong cells, two or more, and spoil none of the right ones."""
