@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from attncli.problem.build import Layer, in_order, make_problem, merge
 from attncli.problem.convert_node import Nodes
 from attncli.problem.formats import ReadOptions
 from attncli.problem.problem import Problem
-from attncli.problem.reading import READ_OPTIONS, Reading, read_options, split_stage
+from attncli.problem.reading import READ_OPTIONS, Reading, SharedFiles, read_options, split_stage
 from attncli.problem.settings import find_key
 from attncli.problem.values import Setting, StageRef
 from attncli.problem.yamltree import Node, compose, is_plain, pairs_of, place_of, scalar_value
@@ -22,12 +23,27 @@ class Document:
     """One problem of a file, or a file with a list of them.
 
     layer: its settings. members: the problems under `problems:` or `stages:`; kind says which, None for neither.
+    lines: the first line of its text, and the one after its last.
     """
 
     layer: Layer
     members: list[Document] = field(default_factory=list)
     kind: str | None = None
     file: str = ""
+    lines: tuple[int, int] = (0, 0)
+
+    def strays(self) -> list[AttnError]:
+        """What is wrong with a list itself; what stands within one of its members is given to that member."""
+        strays = []
+        for error in self.layer.errors:
+            line = error.place.line if isinstance(error.place, Place) and error.place.file == self.file else None
+            at = bisect_right(self.members, line or 0, key=lambda member: member.lines[0]) - 1
+            if line is not None and at >= 0 and line < self.members[at].lines[1]:
+                self.members[at].layer.errors.append(error)
+            else:
+                strays.append(error)
+        self.layer.errors = strays
+        return strays
 
     @property
     def name(self) -> str | None:
@@ -62,11 +78,16 @@ class Document:
 
 
 def read_document(
-    path: str | Path, options: Layer | None = None, *, stdin: Callable[[], bytes] | None = None
+    path: str | Path,
+    options: Layer | None = None,
+    *,
+    stdin: Callable[[], bytes] | None = None,
+    shared: SharedFiles | None = None,
 ) -> Document:
     """The problem file at `path`, `-` for standard input.
 
     options: the command line, whose --separator, --decimal, --header and --labels reach the files named in it.
+    shared: matrices that other problems have read from files.
     Raises InputError for a file that is no YAML mapping at all; what is wrong with its keys is kept in the layer.
     """
     name = str(path)
@@ -81,7 +102,7 @@ def read_document(
         kind = "a list" if root.id == "sequence" else "a single value"
         raise InputError(f"the file holds {kind}, not a problem", place=place_of(root, file),
                          hint="a problem is written as keys: Q: [[1, 0]], K: [[0, 1]]; matrices alone are for `show`")
-    document = _document(root, file, base, options or Layer())
+    document = _document(root, _Source(file, base, options or Layer(), shared))
     document.layer.errors += errors
     return document
 
@@ -98,10 +119,27 @@ def _bytes(path: Path) -> bytes:
         raise MachineError(f"cannot read the file: {error.strerror}", place=Place(str(path))) from None
 
 
-def _document(root: Node, file: str, base: Path | None, options: Layer, shared: Layer | None = None) -> Document:
+def layer_of(root: Node, file: str, options: Layer, shared: SharedFiles | None = None) -> Layer:
+    """The settings of a mapping within a file, as if it were a problem of its own."""
+    return _document(root, _Source(file, Path(file).parent, options, shared)).layer
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a document stands: its file, the folder of the files that it names, and how these are read."""
+
+    file: str
+    base: Path | None
+    options: Layer
+    shared: SharedFiles | None
+
+
+def _document(root: Node, source: _Source, shared: Layer | None = None) -> Document:
+    file = source.file
     layer = Layer(file=file)
     fields = _fields(root, file, layer)
-    reading = Reading(base, _read_options(fields, file, options, shared, layer))
+    how = _read_options(fields, file, source.options, shared, layer)
+    reading = Reading(source.base, how, shared=source.shared)
     nodes = Nodes(file, reading)
     for name, (node, place) in fields.items():
         if name not in ("problems", "stages") and name not in layer.settings and name not in layer.broken:
@@ -111,13 +149,14 @@ def _document(root: Node, file: str, base: Path | None, options: Layer, shared: 
         settings, _ = merge([shared, layer])
         layer.settings = settings
         layer.broken |= shared.broken
-    document = Document(layer, kind=kinds[0] if kinds else None, file=file)
+    lines = root.start_mark.line + 1, root.end_mark.line + 1 + (root.end_mark.column > 0)
+    document = Document(layer, kind=kinds[0] if kinds else None, file=file, lines=lines)
     if len(kinds) == 2:
         layer.errors.append(InputError("problems and stages are both given", place=fields["stages"][1]))
     elif kinds and shared is not None:
         layer.errors.append(InputError(f"{kinds[0]} within a list of problems", place=fields[kinds[0]][1]))
     elif kinds:
-        _members(document, fields[kinds[0]][0], file, base, options)
+        _members(document, fields[kinds[0]][0], source)
     return document
 
 
@@ -161,9 +200,9 @@ def _read_options(
     return read_options(merge(layers)[0])
 
 
-def _members(document: Document, node: Node, file: str, base: Path | None, options: Layer) -> None:
+def _members(document: Document, node: Node, source: _Source) -> None:
     """The problems of a list; what stands beside the list is shared by them all, except what is said of one stage."""
-    kind, layer = document.kind, document.layer
+    kind, layer, file = document.kind, document.layer, source.file
     if node.id != "sequence" or not node.value:
         layer.errors.append(InputError(f"{kind} is not a list of problems", place=place_of(node, file),
                                        hint=f"{kind}:\n  - {{Q: [[1]], K: [[1]]}}"))
@@ -175,7 +214,7 @@ def _members(document: Document, node: Node, file: str, base: Path | None, optio
             layer.errors.append(InputError(f"an entry of {kind} is no problem", place=place_of(item, file),
                                            hint="- {name: first, Q: [[1, 0]], K: [[0, 1]]}"))
             continue
-        document.members.append(_document(item, file, base, options, shared))
+        document.members.append(_document(item, source, shared))
         if kind == "stages" and document.members[-1].name is None:
             place = place_of(item, file)
             layer.errors.append(InputError("a stage without a name", place=place, hint="- name: encoder"))

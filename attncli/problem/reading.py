@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,13 +21,38 @@ if TYPE_CHECKING:
 READ_OPTIONS = ("separator", "decimal", "header", "labels")
 
 
+class SharedFiles:
+    """Matrices that many problems read from the same files, each read once; past a limit the oldest are forgotten."""
+
+    LIMIT = 256 * 2**20  # bytes
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ReadOptions], Matrix] = {}
+        self._size = 0
+
+    def get(self, file: str, options: ReadOptions, read: Callable[[], Matrix]) -> Matrix:
+        """The matrix of a file, from before or by reading it. Raises what `read` raises."""
+        key = (file, options)
+        if key not in self._known:
+            matrix = read()
+            self._known[key] = matrix
+            self._size += matrix.array.nbytes
+            while self._size > self.LIMIT and len(self._known) > 1:
+                self._size -= self._known.pop(next(iter(self._known))).array.nbytes
+        return self._known[key]
+
+
 @dataclass(frozen=True)
 class Reading:
-    """base: the folder of relative paths, None for the current one. stdin: gives standard input, once."""
+    """base: the folder of relative paths, None for the current one. stdin: gives standard input, once.
+
+    shared: what other problems have read already.
+    """
 
     base: Path | None = None
     options: ReadOptions = field(default_factory=ReadOptions)
     stdin: Callable[[], bytes] | None = None
+    shared: SharedFiles | None = None
 
     def matrix(self, spec: str, place: Place | str | None, *, blanks: bool = False) -> Matrix:
         """The matrix of a path, `path::NAME`, `-` or `[[...]]`; blanks: cells may be left out, as in hand calculations.
@@ -36,7 +61,7 @@ class Reading:
         Raises InputError, ShapeError, MachineError.
         """
         try:
-            matrix = read_matrix(spec, self.options, base=self.base, stdin=self.stdin, blanks=blanks)
+            matrix = self._read(spec, blanks)
         except AttnError as error:
             for inner in error.errors():
                 _move(inner, place)
@@ -44,6 +69,15 @@ class Reading:
         if spec.lstrip().startswith("["):
             matrix.place = Place(place) if isinstance(place, str) else place or matrix.place
         return matrix
+
+    def _read(self, spec: str, blanks: bool) -> Matrix:
+        def read() -> Matrix:
+            return read_matrix(spec, self.options, base=self.base, stdin=self.stdin, blanks=blanks)
+
+        if self.shared is None or spec == "-" or spec.lstrip().startswith("["):
+            return read()
+        file = str(self.base / spec) if self.base is not None else spec
+        return self.shared.get(file, replace(self.options, blanks=blanks), read)
 
     def lines(self, name: str, place: Place | str | None) -> list[str]:
         """The lines of a text file, blank ones at its end left out."""
@@ -109,7 +143,8 @@ def _move(error: AttnError, place: Place | str | None) -> None:
         error.place, error.what = place, error.what + column
     elif error.place.line is None and isinstance(place, Place) and place.file != error.place.file:
         error.place, error.what = place, f"{error.place.file}: {error.what}"
-        error.hint = error.hint or "a path is looked up beside the file that names it"
+        if error.hint is None and "does not exist" in error.what:
+            error.hint = "a path is looked up beside the file that names it"
 
 
 def _looked_in(base: Path | None) -> str | None:

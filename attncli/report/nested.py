@@ -12,15 +12,20 @@ from attncli.report.data import meta, parts
 COMMON = ("attncli", "schema")
 
 
-def nested(traces: Mapping[str, tuple[Trace, Sequence[str]]], format: str) -> bytes:
-    """Each stage's own result object, with the steps named, under its name; format: json or yaml."""
+def nested(
+    traces: Mapping[str, tuple[Trace, Sequence[str]]], format: str, beside: Mapping[str, Any] | None = None
+) -> bytes:
+    """Each stage's own result object, with the steps named, under its name; format: json or yaml.
+
+    beside: what else is told of the whole.
+    """
     from attncli.problem.formats.yaml import dump, result_object
 
     objects = {name: result_object(parts(trace, steps), meta(trace)) for name, (trace, steps) in traces.items()}
     whole: dict[str, Any] = {}
     for told in objects.values():
         whole |= {key: told.pop(key) for key in COMMON}
-    whole["stages"] = objects
+    whole |= {**(beside or {}), "stages": objects}
     if format == "yaml":
         return "".join(f"{line}\n" for line in dump(whole)).encode()
     from attncli.problem.formats.json import dumps

@@ -1,0 +1,192 @@
+"""Which problems a batch has, and what their results are called: from files, folders, patterns and lists."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from attncli.batch.lists import JOB_LISTS, read_jobs
+from attncli.batch.work import Task
+from attncli.errors import AttnError, InputError, UsageError, nearest, raise_all
+from attncli.problem.build import Layer
+from attncli.problem.document import Document, read_document
+from attncli.problem.problem import Problem
+from attncli.problem.reading import SharedFiles
+from attncli.problem.stages import Stages, read_stages
+
+SUFFIXES = (".yaml", ".yml", ".json")
+# A file that holds a list says so with one of these keys; the others need not be read before their turn.
+_LISTS = re.compile(rb"""(?:^|[{,\s"'])(?:problems|jobs)["']?\s*:""")
+
+
+@dataclass
+class Job:
+    """A problem to be computed: the name of its result, where it stands, and how it is read (raises what is wrong)."""
+
+    name: str
+    source: str
+    load: Callable[[], Problem | Stages]
+
+    def task(self) -> Task:
+        """The problem, read."""
+        return Task(self.name, self.source, self.load())
+
+
+@dataclass
+class Found:
+    """All jobs of a batch, in order, and what was searched for them.
+
+    files: every problem file. folders, patterns: where others would be found the next time.
+    """
+
+    jobs: list[Job] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    patterns: list[str] = field(default_factory=list)
+
+
+def find(arguments: Iterable[str], options: Layer, common: str | None = None) -> Found:
+    """The jobs that the arguments stand for: files, folders (not searched further down), patterns, lists.
+
+    options: the command line, which wins over every problem. common: the problem file of lists of jobs that name none.
+    Raises all that has to be settled before the first problem is computed: nothing found, an unknown column,
+    two problems with one result name.
+    """
+    found, errors = Found(), list[AttnError]()
+    shared = SharedFiles()
+    for argument in arguments:
+        try:
+            found.files += _files(argument, found)
+        except AttnError as error:
+            errors += error.errors()
+    raise_all(errors)
+    for file in dict.fromkeys(found.files):
+        try:
+            found.jobs += _jobs(file, options, common, shared)
+        except AttnError as error:
+            errors += error.errors()
+    if common is not None and not any(map(_is_list_of_jobs, found.files)):
+        errors.append(UsageError("there is no list of jobs that could use it", place="--problem",
+                                 hint="a CSV file whose columns are options, or a YAML file with jobs:"))
+    errors += list(_same_names(found.jobs))
+    raise_all(errors)
+    return found
+
+
+def _files(argument: str, found: Found) -> list[str]:
+    """The files of an argument. Raises InputError where there is none."""
+    path = Path(argument)
+    if path.is_dir():
+        found.folders.append(argument)
+        names = sorted(entry.name for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES and entry.is_file())
+        names = [name for name in names if not name.startswith(".")]
+        if not names:
+            raise InputError(f"the folder {argument} holds no problems", hint=f"files with {', '.join(SUFFIXES)}")
+        return [str(path / name) for name in names]
+    if path.exists() or not glob.has_magic(argument):
+        if not path.exists():
+            near = nearest(path.name, (entry.name for entry in path.parent.iterdir())) if path.parent.is_dir() else None
+            raise InputError("there is no such file", place=argument, hint=f"did you mean {near}?" if near else None)
+        return [argument]
+    found.patterns.append(argument)
+    names = sorted(name for name in glob.glob(argument) if not Path(name).is_dir())
+    if not names:
+        raise InputError(f"the pattern {argument} matches no file", hint="* does not match what begins with a dot")
+    return names
+
+
+def _is_list_of_jobs(file: str) -> bool:
+    suffix = Path(file).suffix.lower()
+    return suffix in JOB_LISTS or (suffix in SUFFIXES and b"jobs" in _sniff(file))
+
+
+def _sniff(file: str) -> bytes:
+    """Which keys of lists a file holds, as far as a look at its text tells."""
+    try:
+        data = Path(file).read_bytes()
+    except OSError:
+        return b""
+    return b" ".join(match[0] for match in _LISTS.finditer(data))
+
+
+def _jobs(file: str, options: Layer, common: str | None, shared: SharedFiles) -> Iterator[Job]:
+    path = Path(file)
+    if path.suffix.lower() not in (*SUFFIXES, *JOB_LISTS):
+        raise InputError("this is no problem file", place=file,
+                         hint=f"problems: {', '.join(SUFFIXES)}; lists of jobs: {', '.join(JOB_LISTS)}")
+    keys = _sniff(file)
+    if path.suffix.lower() in JOB_LISTS or (b"jobs" in keys):
+        listed = read_jobs(file, options, common, shared)
+        if listed is not None:
+            yield from _named(file, listed)
+            return
+    if b"problems" in keys:
+        try:
+            document = read_document(file, options, shared=shared)
+        except AttnError as error:
+            yield Job(path.stem, file, _raising(error))
+            return
+        if document.kind == "problems":
+            yield from _members(file, document, options)
+            return
+    yield Job(path.stem, file, _single(file, options, shared))
+
+
+def _single(file: str, options: Layer, shared: SharedFiles) -> Callable[[], Problem | Stages]:
+    def load() -> Problem | Stages:
+        document = read_document(file, options, shared=shared)
+        return read_stages(document, options) if document.kind == "stages" else document.problem(options)
+
+    return load
+
+
+def _members(file: str, document: Document, options: Layer) -> Iterator[Job]:
+    """The problems of a list; what is wrong with the file as a whole is wrong with each of them."""
+    strays = document.strays()
+    if strays:
+        yield Job(Path(file).stem, file, _raising(*strays))
+        return
+    yield from _named(file, [
+        (member.name, f"{file}: problem {number}", _member(member, options))
+        for number, member in enumerate(document.members, 1)
+    ])  # fmt: skip
+
+
+def _member(member: Document, options: Layer) -> Callable[[], Problem]:
+    return lambda: member.problem(options)
+
+
+def _raising(*errors: AttnError) -> Callable[[], Problem]:
+    def load() -> Problem:
+        raise_all(list(errors))
+        raise AssertionError("there was an error")
+
+    return load
+
+
+Listed = tuple[str | None, str, Callable[[], Problem | Stages]]
+
+
+def _named(file: str, listed: Sequence[Listed]) -> Iterator[Job]:
+    """The jobs of a list; one without a name gets that of the file and its number. Raises InputError for odd names."""
+    width, errors = len(str(len(listed))), list[AttnError]()
+    jobs = []
+    for number, (name, source, load) in enumerate(listed, 1):
+        if name is not None and (name in ("", ".", "..") or re.search(r"[/\\\x00-\x1f]", name)):
+            errors.append(InputError(f"the name {name!r} cannot be that of a file", place=source))
+        jobs.append(Job(name or f"{Path(file).stem}-{number:0{width}}", source, load))
+    raise_all(errors)
+    yield from jobs
+
+
+def _same_names(jobs: list[Job]) -> Iterator[AttnError]:
+    first: dict[str, Job] = {}
+    for job in jobs:
+        if job.name in first:
+            other = first[job.name].source
+            yield InputError(f"{other} and {job.source} would both give the result {job.name!r}",
+                             hint="rename one, or compute them in two batches")
+        first.setdefault(job.name, job)

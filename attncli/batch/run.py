@@ -1,0 +1,181 @@
+"""The batch itself: who computes, where results go, and what is skipped because it is there already."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from attncli.batch.jobs import Job
+from attncli.batch.stamp import BESIDE, JOURNAL, Stamp, digest, read_journal, read_stamp
+from attncli.batch.work import WRITERS, How, Outcome, Task, compute, compute_all, portable
+from attncli.errors import AttnError, MachineError
+
+# Below so many seconds of work, other processes cost more than they give.
+WORTH = 1.0
+_CHUNK = 0.05  # seconds of work in one message
+
+
+@dataclass
+class Folder:
+    """Results as files of a folder, each whole or not there. resume: results of the same digest are kept."""
+
+    path: Path
+    how: How
+    resume: bool = False
+    force: bool = False
+    journal: dict[str, Stamp] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.beside = self.how.format in BESIDE
+        if self.resume:
+            for left in self.path.glob(".attncli-*.tmp"):  # of a batch that was killed
+                left.unlink(missing_ok=True)
+            self.journal = read_journal(self.path) if self.beside else {}
+
+    def file(self, name: str) -> Path:
+        """Where the result of that name lies."""
+        return self.path / f"{name}{WRITERS.find(self.how.format or 'json').facts['suffix']}"
+
+    def finished(self, name: str, wanted: str) -> Stamp | None:
+        """The stamp of a result that is there already, for the same problem and options."""
+        file = self.file(name)
+        if not self.resume or not file.exists():
+            return None
+        stamp = self.journal.get(file.name) if self.beside else read_stamp(file)
+        return stamp if stamp is not None and stamp.digest == wanted else None
+
+    def put(self, outcome: Outcome) -> None:
+        """Write a result; of a bad problem, take away an older one. Raises MachineError where the disk is full."""
+        from attncli.problem.formats.files import write_all
+
+        file = self.file(outcome.name)
+        if outcome.content is None or outcome.stamp is None:
+            if self.resume or self.force:
+                file.unlink(missing_ok=True)
+            return
+        write_all({str(file): outcome.content}, force=self.resume or self.force)
+        if self.beside:
+            import json
+
+            with (self.path / JOURNAL).open("a") as stream:
+                stream.write(json.dumps({"file": file.name, **outcome.stamp.to_dict()}) + "\n")
+
+
+Executor = Callable[[Iterator[Task], How], Iterator[Outcome]]
+
+
+def run(jobs: Iterable[Job], how: How, folder: Folder | None, executor: Executor) -> Iterator[Outcome]:
+    """Read, compute and write every job, in order; what is wrong with one does not stop the others."""
+    apart: deque[tuple[int, Outcome]] = deque()  # outcomes that need no computing, and before which task they stand
+    options = (how.format, how.show, how.precision, how.rounding)
+    count = 0
+
+    def tasks() -> Iterator[Task]:
+        nonlocal count
+        for job in jobs:
+            start = perf_counter()
+            try:
+                task = job.task()
+            except AttnError as error:
+                seconds = perf_counter() - start
+                apart.append((count, Outcome(job.name, job.source, errors=error.errors(), seconds=seconds)))
+                continue
+            if how.format is not None:
+                task.digest = digest(task.problem, options)
+            stamp = folder.finished(job.name, task.digest) if folder is not None else None
+            if stamp is not None:
+                apart.append((count, Outcome(job.name, job.source, stamp, skipped=True, notes=["finished before"])))
+                continue
+            count += 1
+            yield task
+
+    for done, outcome in enumerate(executor(tasks(), how)):
+        while apart and apart[0][0] <= done:
+            yield _placed(apart.popleft()[1], folder)
+        yield _placed(outcome, folder)
+    while apart:
+        yield _placed(apart.popleft()[1], folder)
+
+
+def _placed(outcome: Outcome, folder: Folder | None) -> Outcome:
+    if folder is not None and not outcome.skipped:
+        folder.put(outcome)
+    return outcome
+
+
+def serial(tasks: Iterator[Task], how: How) -> Iterator[Outcome]:
+    """One after the other, here."""
+    for task in tasks:
+        yield compute(task, how)
+
+
+def processes(count: int, total: int) -> Executor:
+    """In so many processes, where the work that is left is worth them: the first problems are computed here and timed.
+
+    total: how many problems there are.
+    """
+
+    def execute(tasks: Iterator[Task], how: How) -> Iterator[Outcome]:
+        spent, number = 0.0, 0
+        for task in tasks:
+            outcome = compute(task, how)
+            spent, number = spent + outcome.seconds, number + 1
+            yield outcome
+            if spent >= WORTH / 4 and (total - number) * spent / number > WORTH:
+                break
+        else:
+            return
+        yield from _pooled(tasks, how, count, max(1, int(_CHUNK * number / spent)))
+
+    return execute
+
+
+def _pooled(tasks: Iterator[Task], how: How, count: int, chunk: int) -> Iterator[Outcome]:
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_start)
+    try:
+        yield from in_order(tasks, how, pool.submit, chunk, ahead=2 * count)
+        pool.shutdown()
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.kill()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+
+
+def _start() -> None:
+    """A process of the pool leaves Ctrl-C to its parent, and the other cores to its siblings."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
+def in_order(
+    tasks: Iterator[Task], how: How, submit: Callable[..., Any], chunk: int, ahead: int
+) -> Iterator[Outcome]:
+    """The outcomes in the order of the tasks, of which so many chunks are on their way at a time."""
+    waiting: deque[tuple[list[Task], Any]] = deque()
+    while True:
+        while len(waiting) < ahead:
+            part = [portable(task) for task in islice(tasks, chunk)]
+            if not part:
+                break
+            waiting.append((part, submit(compute_all, part, how)))
+        if not waiting:
+            return
+        part, future = waiting.popleft()
+        try:
+            yield from future.result()
+        except Exception as error:  # the worker is gone, and those that tried again after it
+            told = MachineError(f"the worker that computed it was lost: {type(error).__name__}")
+            yield from (Outcome(task.name, task.source, errors=[told]) for task in part)
