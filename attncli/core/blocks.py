@@ -7,8 +7,9 @@ Letters: n queries, m keys, d_k, d_v widths, H query heads, G key heads.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from attncli.core import notes
 from attncli.core.attend import Attention, Rules
@@ -175,11 +176,13 @@ class Block(Attention):
         return self.as_trace(None).rows(name)
 
     def _scored(self, score: ScoreSpec) -> Array:
-        if score.function not in (additive, concat):
-            return super()._scored(score)
         q, k = self.parts.q, self.parts.k
         assert q is not None
         assert k is not None
+        if score.kernel is not None and score.function.__module__ == additive.__module__:
+            return _by_strips(partial(score.function, **self.parameters), q, k)
+        if score.function not in (additive, concat):
+            return super()._scored(score)
         given = {name: np.asarray(x).astype(self.dtype, copy=False) for name, x in self.parameters.items()}
         if score.function is concat:
             W, d_q = given["W"], q.shape[-1]
@@ -214,6 +217,17 @@ class _Shown(Masks):
 
     def visible(self, queries: slice = slice(None), keys: slice = slice(None)) -> Array:
         return self._large.view(self._unit).shown(0, self._large.extent.m)
+
+
+def _by_strips(function: Callable[[Array, Array], Array], q: Array, k: Array) -> Array:
+    """function(q, k), whose inside is (r, m, d), for a few queries and a strip of keys at a time: (r, m)."""
+    scores = np.empty((q.shape[0], k.shape[0]), q.dtype)
+    rows = 4
+    strip = max(64, _HIDDEN_LAYER // (rows * max(1, k.shape[1])))
+    for low in range(0, k.shape[0], strip):
+        for row in range(0, q.shape[0], rows):
+            scores[row : row + rows, low : low + strip] = function(q[row : row + rows], k[low : low + strip])
+    return scores
 
 
 def _through_tanh(q_h: Array, k_h: Array, w: Array) -> Array:

@@ -18,7 +18,7 @@ from attncli.core.visibility import Index, RowsView
 from attncli.core.workers import scratch
 from attncli.lazy import Array, np
 
-_LOG2_E = 1.4426950408889634
+LOG2_E = 1.4426950408889634
 # Half the exponents of a format, and room for sums of a million and for values: within these 2^s needs no shift.
 _ROOM = {"float32": 50, "float64": 400}
 
@@ -124,7 +124,7 @@ class Tiler:
         dots, r = self.dots, self.dots.sizes.r
         factor = dots.scale if dots.softcap is None else dots.scale / dots.softcap
         if dots.unshifted and dots.softcap is None:
-            factor *= _LOG2_E
+            factor *= LOG2_E
         rows = q.shape[0]
         whole = rows // r
         scaled = q.astype(dots.dtype, copy=False) * dots.dtype.type(factor)
@@ -159,7 +159,7 @@ class Tiler:
         dots = self.dots
         if dots.softcap is not None:
             np.tanh(scores, out=scores)
-            scores *= dots.dtype.type(dots.softcap * (_LOG2_E if dots.unshifted else 1))
+            scores *= dots.dtype.type(dots.softcap * (LOG2_E if dots.unshifted else 1))
         if dots.unshifted:
             np.exp2(scores, out=scores)
             if hidden is not None:
@@ -251,7 +251,7 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
     v = k[..., :0] if v is None else v
     softcap = large.rules.softcap
     with np.errstate(all="ignore"):
-        factor = abs(large.scale) * (1 if softcap is None else 1 / softcap) * _LOG2_E
+        factor = abs(large.scale) * (1 if softcap is None else 1 / softcap) * LOG2_E
         longest, bound = _longest(q, large.dtype), abs(large.scale)
         bound *= longest * _longest(k, large.dtype)
         value = _longest(v, large.dtype)
@@ -270,7 +270,7 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
         dtype=large.dtype,
         scale=large.scale,
         softcap=softcap,
-        unshifted=large.bias is None and ordinary and capped * _LOG2_E <= room,
+        unshifted=large.bias is None and ordinary and capped * LOG2_E <= room,
         sizes=sizes or Sizes.for_width(max(k.shape[-1], v.shape[-1])),
         widths=(k.shape[-1], v.shape[-1]),
     )

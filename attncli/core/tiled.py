@@ -6,16 +6,16 @@ everything else by whole rows (`blocks`). Letters: n queries, m keys, d_v value 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 
 from attncli.core.attend import Rules
-from attncli.core.blocks import Block, Large, Unit
+from attncli.core.blocks import Large, Unit
 from attncli.core.normalizers import NORMALIZERS
-from attncli.core.online import Dots, Sizes, Tiler, find_dots
+from attncli.core.online import Sizes, Tiler, find_dots
 from attncli.core.projections import join_heads, project
 from attncli.core.trace import Trace, wanted
-from attncli.core.workers import Progress, in_order, on_threads, thread_count
+from attncli.core.visibility import Index
+from attncli.core.workers import Progress, on_threads, thread_count
 from attncli.lazy import Array, np
 
 STREAMED = frozenset({"X", "Y", "Q", "K", "V", "heads", "output", "lse"})
@@ -62,9 +62,9 @@ def attend_by_blocks(
     keep = wanted(steps) or ()
     large = Large(inputs, rules)
     extent, v = large.extent, large.parts.v
-    output = None if v is None else _empty_output(large, v.shape[-1])
-    lse = np.empty((*large.lead, extent.n, 1), large.dtype) if "lse" in keep and _is_softmax(large) else None
-    dots = find_dots(large, sizes) if _is_softmax(large) else None
+    output = None if v is None else empty_output(large, v.shape[-1])
+    lse = np.empty((*large.lead, extent.n, 1), large.dtype) if "lse" in keep and is_softmax(large) else None
+    dots = find_dots(large, sizes) if is_softmax(large) else None
 
     def put(unit: Unit, of_rows: Array | None, logarithm: Callable[[], Array]) -> None:
         if output is not None:
@@ -98,63 +98,18 @@ def attend_by_blocks(
     if output is not None:
         if dots is not None and large.empty.any():
             _fill_empty(large, output)
-        _finish(large, output)
+        finish(large, output)
     if lse is not None:
         large.steps["lse"] = lse
     return large.as_trace(keep)
 
 
-@dataclass
-class Stream:
-    """The steps of a large problem, block by block in the order of the rows.
-
-    shapes: of each step as a whole, (*batch, H, n, m) or (*batch, H, n, d_v), tokens as rows.
-    """
-
-    large: Large
-    steps: tuple[str, ...]
-    only: list[slice] | None = None
-    rows: int | None = None
-
-    @property
-    def dtype(self) -> np.dtype:
-        """What the blocks are computed and given in."""
-        return self.large.dtype
-
-    def shape(self, step: str) -> tuple[int, ...]:
-        """The shape of a whole step of n rows."""
-        last = {"output": self.large.parts.v, "heads": self.large.parts.v}.get(step)
-        widths = {"lse": 1, "sum": 1}
-        width = widths.get(step, self.large.extent.m if last is None else last.shape[-1])
-        return (*self.large.lead, self.large.extent.n, width)
-
-    def __iter__(self) -> Iterator[tuple[Unit, dict[str, Array]]]:
-        """Each block's place, and the steps of its rows. Notes are complete in `large.notes` at the end."""
-        large = self.large
-        yield from in_order(large.units(self.rows or large.block_rows(), self.only), self._steps_of)
-        large.tell()
-
-    def _steps_of(self, unit: Unit) -> tuple[Unit, dict[str, Array]]:
-        block = self.large.block(unit)
-        return unit, {step: block.step(step) for step in self.steps}
-
-
-def stream(
-    inputs: Mapping[str, Array], rules: Rules, steps: Iterable[str], *, only: list[slice] | None = None
-) -> Stream:
-    """The steps of n rows (weights, say) one block of rows after the other, none of them held.
-
-    only: slices of the rows that are wanted, such as [slice(5), slice(-5, None)] for a table; None means all.
-    With several heads, `output` is what one head gives, before the heads are joined and go through W_O.
-    """
-    return Stream(Large(inputs, rules), wanted(steps) or (), only)
-
-
-def _is_softmax(large: Large) -> bool:
+def is_softmax(large: Large) -> bool:
+    """Whether the normalizer is softmax itself."""
     return large.normalizer.function is NORMALIZERS.find("softmax").function
 
 
-def _empty_output(large: Large, width: int) -> Array:
+def empty_output(large: Large, width: int) -> Array:
     """Room for what each head gives, such that joining the heads copies nothing: a view (*batch, H, n, d_v)."""
     extent = large.extent
     if extent.heads is None:
@@ -173,18 +128,25 @@ def _tile_rows(large: Large, sizes: Sizes) -> int:
 
 def _fill_empty(large: Large, output: Array) -> None:
     """What the rule gives to queries that see no key."""
-    rule, m = large.rules.empty_rows, large.extent.m
+    rule = large.rules.empty_rows
     if rule == "nan":
         np.copyto(output, np.nan, where=large.empty)
     if rule == "uniform" and large.parts.v is not None:
-        share = np.full((1, m), 1 / m, large.dtype)
         for index in np.ndindex(*large.lead):
             rows = large.empty[index][:, 0]
             if rows.any():
-                output[index][rows] = share @ large.own(large.parts.v, index).astype(large.dtype, copy=False)
+                output[index][rows] = uniform(large, index)
 
 
-def _finish(large: Large, heads: Array) -> None:
+def uniform(large: Large, index: Index) -> Array:
+    """The output of a query that looks at all keys alike, (1, d_v)."""
+    assert large.parts.v is not None
+    share = np.full((1, large.extent.m), 1 / large.extent.m, large.dtype)
+    mean: Array = share @ large.own(large.parts.v, index).astype(large.dtype, copy=False)
+    return mean
+
+
+def finish(large: Large, heads: Array) -> None:
     """Heads joined and through W_O, as the definition does it."""
     if large.extent.heads is not None:
         if large.extent.heads > 1:
@@ -192,6 +154,3 @@ def _finish(large: Large, heads: Array) -> None:
         heads = join_heads(heads)
     with np.errstate(all="ignore"):
         large.steps["output"] = project("W_O", heads, large.inputs.get("W_O"), large.inputs.get("b_O"))
-
-
-__all__ = ["LARGE", "STREAMED", "Block", "Dots", "Stream", "attend_by_blocks", "is_large", "stream"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli.core.attend import Attention, Rules
+from attncli.core.attend import Attention, Rules, attend
 from attncli.core.masks import mask_spec
 from attncli.core.normalizers import NORMALIZERS
 from attncli.core.online import Sizes
 from attncli.core.scores import SCORES, score_spec
+from attncli.core.streamed import stream
 from attncli.core.tiled import attend_by_blocks
-from attncli.errors import AttnError
+from attncli.errors import AttnError, InputError
 
 SMALL = (Sizes(1, 1, 1, 1), Sizes(2, 2, 2, 3), Sizes(1, 4, 2, 2), Sizes(3, 2, 1, 5), Sizes(4, 64, 4, 128))
 ODD = (np.nan, np.inf, -np.inf, 1e30, 200.0, -200.0)
@@ -134,3 +136,91 @@ def test_tiles_give_what_the_definition_gives(problem: tuple[dict[str, Any], Rul
 def _unit(inputs: dict[str, Any], expected: np.ndarray) -> float:
     numbers = np.concatenate([np.ravel(inputs["V"]), np.ravel(expected)]).astype(float)
     return float(np.abs(numbers[np.isfinite(numbers)]).max(initial=1))
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems())
+def test_rows_one_after_the_other_are_the_whole(problem: tuple[dict[str, Any], Rules]) -> None:
+    inputs, rules = problem
+    plain = _plain(inputs, rules, None)
+    steps = ("weights", "output") if rules.normalizer != "softmax" else ("weights", "lse", "output")
+    if isinstance(plain, str):
+        with pytest.raises(AttnError) as caught:
+            _gather(stream(inputs, rules, steps))
+        assert str(caught.value) == plain
+        return
+    got, trace = _gather(stream(inputs, rules, steps))
+    assert trace.notes == plain.notes
+    finite = plain.rows("scores")[np.isfinite(plain.rows("scores"))]
+    largest = max(1.0, float(np.abs(finite).max(initial=0)) * abs(plain.scale))
+    tolerance = 16 * float(np.finfo(got.dtype).eps) * (largest + got.shape[-1])
+    np.testing.assert_allclose(got, plain.rows("weights"), rtol=min(tolerance, 1e-2), atol=tolerance)
+    for step in steps[1:]:
+        expected = plain.rows(step)
+        unit = _unit(inputs, expected)
+        np.testing.assert_allclose(trace.rows(step), expected, rtol=min(tolerance, 1e-2), atol=unit * tolerance)
+
+
+def _gather(blocks: Any) -> tuple[np.ndarray, Any]:
+    whole = np.empty(blocks.shape, blocks.dtype)
+    for unit, found in blocks:
+        whole[unit.index][unit.start : unit.stop] = found["weights"]
+    return whole, blocks.trace()
+
+
+def test_a_stream_gives_the_rows_that_a_table_shows() -> None:
+    rng = np.random.default_rng(1)
+    inputs = {name: rng.standard_normal((300, 8)) for name in ("Q", "K", "V")}
+    rules = Rules(masks=(mask_spec("causal"),))
+    whole = Attention(inputs, rules).trace(("weights",)).rows("weights")
+    shown = stream(inputs, rules, ("weights",), only=[slice(5), slice(-5, None)])
+    rows = {row: found["weights"][row - unit.start] for unit, found in shown for row in range(unit.start, unit.stop)}
+    assert sorted(rows) == [*range(5), *range(295, 300)]
+    for row, weights in rows.items():
+        np.testing.assert_allclose(weights, whole[row], atol=1e-15)
+
+
+def test_large_problems_go_by_blocks_on_their_own() -> None:
+    rng = np.random.default_rng(2)
+    inputs = {name: rng.standard_normal((700, 16)).astype(np.float32) for name in ("Q", "K", "V")}
+    rules = Rules(masks=(mask_spec("causal"),), softcap=5.0)
+    trace = attend(inputs, rules, ("output", "lse"))
+    plain = Attention({name: x.astype(float) for name, x in inputs.items()}, rules).trace(None)
+    np.testing.assert_allclose(trace.rows("output"), plain.rows("output"), atol=2e-6)
+    np.testing.assert_allclose(trace.rows("lse"), plain.rows("lse"), atol=2e-6)
+    with pytest.raises(InputError, match="was not kept"):
+        trace.rows("weights")
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_a_query_with_one_key_gets_its_value_exactly(scale: float) -> None:
+    rng = np.random.default_rng(3)
+    inputs = {name: rng.standard_normal((300, 8)).astype(np.float32) for name in ("Q", "K", "V")}
+    for masks in ("window:0,0", "lengths:1"):
+        name, _, argument = masks.partition(":")
+        rules = Rules(masks=(mask_spec(name, argument),), scale=scale)
+        got = attend_by_blocks(inputs, rules, ("output",)).rows("output")
+        expected = inputs["V"] if name == "window" else np.broadcast_to(inputs["V"][:1], got.shape)
+        assert np.array_equal(got, expected)
+
+
+def test_accuracy_against_float64() -> None:
+    rng = np.random.default_rng(4)
+    inputs = {name: (rng.standard_normal((1024, 64)) * 2.4).astype(np.float32) for name in ("Q", "K", "V")}
+    inputs["V"] /= np.abs(inputs["V"]).max()
+    exact = Attention({name: x.astype(float) for name, x in inputs.items()}, Rules()).trace(None)
+    got = attend(inputs, Rules(), ("output",)).rows("output")
+    assert np.abs(exact.rows("scaled")).max() > 20
+    assert np.abs(got - exact.rows("output")).max() <= 2e-6
+
+
+def test_an_error_in_a_block_ends_all_threads() -> None:
+    running = threading.active_count()
+
+    def broken(q: np.ndarray, k: np.ndarray) -> np.ndarray:
+        raise InputError("no score today")
+
+    inputs = {name: np.ones((600, 4)) for name in ("Q", "K", "V")}
+    with pytest.raises(InputError, match="no score today"):
+        attend(inputs, Rules(score=score_spec(broken)), ("output",))
+    assert threading.active_count() == running
