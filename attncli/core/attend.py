@@ -93,10 +93,11 @@ class Attention:
         arrays = {name: np.asarray(array) for name, array in inputs.items()}
         counting = arrays | {name: value for name, value in self.parameters.items() if isinstance(value, np.ndarray)}
         self.dtype = common_dtype(counting, rules.dtype)
-        self.inputs = {name: array.astype(self.dtype, copy=False) for name, array in arrays.items()}
+        with np.errstate(over="ignore"):
+            self.inputs = {name: array.astype(self.dtype, copy=False) for name, array in arrays.items()}
         self.normalizer = find_normalizer(rules.normalizer)
         self.scale = 1.0
-        self.notes: list[str] = []
+        self.notes = notes.beyond(arrays, self.inputs)
 
     def trace(self, steps: Iterable[str] | None) -> Trace:
         """Run the pipeline and keep what is wanted."""

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attncli.core.masks import Extent
 from attncli.lazy import Array, np
 
 _LISTED = 5
+
+
+def beyond(given: Mapping[str, Array], computed: Mapping[str, Array]) -> list[str]:
+    """The notes of matrices with numbers that are too large for the dtype which is computed in."""
+    return [
+        f"{name}: numbers beyond {array.dtype} became infinite"
+        for name, array in computed.items()
+        if array.dtype.itemsize < given[name].dtype.itemsize and np.any(np.isinf(array) & np.isfinite(given[name]))
+    ]
 
 
 def empty_queries(empty: Array, rule: str, extent: Extent) -> str:

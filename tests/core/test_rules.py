@@ -151,6 +151,13 @@ def test_rule_3_integers_become_float64_first() -> None:
     assert attend(big, big, score="dot")["scores"][0, 0] == 2.0**124
 
 
+def test_numbers_beyond_float32_are_told() -> None:
+    trace = attend([[1.0]], [[1.0], [1.0]], [[1e300], [2.0]], dtype="float32", mask="keys:0,1")
+    assert trace["output"].tolist() == [[2]]
+    assert any(note.startswith("V: numbers beyond float32") for note in trace.notes)
+    assert not attend([[1.0]], [[1.0]], [[np.inf]], dtype="float32", mask="keys:0").notes[1:]
+
+
 def test_rule_4_a_bias_of_zeros_and_ones_is_told() -> None:
     assert any("keep:FILE or block:FILE" in note for note in attend(scores=np.ones((1, 3)), bias=[[0, 1, 1]]).notes)
     assert not attend(scores=np.ones((1, 3)), bias=[[0, 1, 2]]).notes
