@@ -121,9 +121,11 @@ def shown(options: dict[str, Any], trace: Trace) -> list[str] | None:
 
 def mark(problem: Problem, trace: Trace) -> int:
     """Mark the numbers of --expect; gives the exit status. The one place where `verify` comes in."""
-    if problem.places.get("expect") == "--expect":
-        console.notes(["--expect: nothing was checked; checking is not part of this version"])
-    return console.DONE
+    if problem.places.get("expect") != "--expect":
+        return console.DONE
+    from attncli.cli.check import mark_afterwards
+
+    return mark_afterwards(problem)
 
 
 def _refuse_in_lists(problem: Problem, count: int) -> None:

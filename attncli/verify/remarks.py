@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from attncli.lazy import Array, np
 from attncli.verify.verdicts import AGREES, TRUNCATED, WRONG, StepMark
-from attncli.verify.written import room_of
+from attncli.verify.written import places_of, room_of
 
 if TYPE_CHECKING:
     from attncli.verify.marking import Marking
@@ -62,7 +62,7 @@ def _rounding(mark: StepMark) -> list[str]:
 def _first(mark: StepMark, where: Array) -> str:
     """The first of some cells, as `0.0 for 0.0634`."""
     at = tuple(np.argwhere(where)[0])
-    places = _places(float(mark.unit[at]))
+    places = places_of(float(mark.unit[at]))
     return f"{float(mark.hand[at]):.{places}f} for {float(mark.exact[at]):.{places + 3}f}"
 
 
@@ -79,12 +79,8 @@ def _row_sums(mark: StepMark, leading: list[str], columns: bool) -> list[str]:
         where = ", ".join(f"{name} {i + 1}" for name, i in zip(names[-len(at) :], at, strict=True))
         why = ": rounding" if codes[at].max() < WRONG else ", not to 1"
         part = "" if mark.step == "weights" else f"{mark.step}: "
-        found.append(f"{part}{where} sums to {float(total[at]):.{_places(float(unit[at]))}f}{why}")
+        found.append(f"{part}{where} sums to {float(total[at]):.{places_of(float(unit[at]))}f}{why}")
     return found
-
-
-def _places(unit: float) -> int:
-    return max(0, int(np.rint(-np.log10(unit)))) if unit > 0 else 6
 
 
 def _counted(count: int, one: str, many: str) -> str:

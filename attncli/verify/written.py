@@ -6,6 +6,7 @@ h is a number as written, u the unit of its last written place (0.50: 0.01), x a
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -147,6 +148,11 @@ def as_written(
     if not blank.any():
         return Written(values, unit, blank, whole)
     return Written(np.where(blank, np.nan, values), np.where(blank, 0, unit), blank, whole)
+
+
+def places_of(unit: float) -> int:
+    """How many decimals a unit stands for: 0.01 is 2; 0 for tens, and for what is exact."""
+    return max(0, round(-math.log10(unit))) if unit > 0 else 0
 
 
 def decimals_of(text: str) -> int | None:

@@ -1,0 +1,119 @@
+"""`attncli check PROBLEM...`: mark hand-calculated numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attncli.cli.options import problem_options
+from attncli.errors import AttnError
+
+if TYPE_CHECKING:
+    from attncli.problem.problem import Problem
+    from attncli.report.points import Points
+    from attncli.verify.verdicts import CheckResult
+
+    Marked = tuple[Problem, CheckResult]
+
+
+@problem_options()
+def command(
+    problems: Annotated[list[str], typer.Argument(metavar="PROBLEM...", help="problem files with expect:")],
+    points: Annotated[
+        str | None, typer.Option("--points", metavar="STEP=N,...", help="points for each step", show_default=False)
+    ] = None,
+    **flags: Any,
+) -> int:
+    """Mark the numbers calculated by hand that problem files hold under expect:, and name the first slip.
+
+    attncli check homework/*.yaml --points scores=2,weights=3 --format csv
+
+    A step counts in full unless it is wrong. The exit status is 1 where a number is wrong.
+    """
+    from attncli.cli import console
+    from attncli.report.points import Points
+
+    worth = Points.read(points) if points is not None else None
+    marked: list[Marked] = []
+    status = console.DONE
+    for file in problems:
+        try:
+            marked += mark_file(file, flags)
+        except AttnError as error:
+            if len(problems) == 1:
+                raise
+            # The other files are marked all the same.
+            status = max(status, console.tell(error))
+    if marked:
+        show(marked, worth, several=len(problems) > 1)
+    return status or status_of(marked)
+
+
+def mark_file(file: str, flags: dict[str, Any]) -> list[Marked]:
+    """The marks of all problems of a file. Raises UsageError where it holds no numbers of a hand."""
+    from attncli.cli.shared import read_problems
+
+    found = read_problems({}, flags, file)
+    if isinstance(found, list):
+        names = [file if len(found) == 1 else f"{file}: {each.title or i}" for i, each in enumerate(found, start=1)]
+        return [mark(replace(problem, file=name)) for problem, name in zip(found, names, strict=True)]
+    stages = [(stage.name, stage.problem) for stage in found.solve() if stage.problem.expect]
+    if not stages:
+        return [mark(found.problems[found.last])]
+    return [mark(replace(problem, file=f"{file}: {name}")) for name, problem in stages]
+
+
+def mark(problem: Problem) -> Marked:
+    """A problem with what the check says of it."""
+    from attncli.verify.check import check
+
+    return problem, check(problem)
+
+
+def status_of(marked: list[Marked]) -> int:
+    """The exit status of a check."""
+    from attncli.cli import console
+
+    return console.DIFFERENT if any(result.verdict == "wrong" for _, result in marked) else console.DONE
+
+
+def show(marked: list[Marked], points: Points | None = None, *, several: bool = False) -> None:
+    """Write the marks: tables for one file, a line each for several, or data."""
+    from attncli.cli import console
+    from attncli.cli.shared import look_of
+    from attncli.report.marking import DATA, data, marks, summary
+
+    options, results = marked[0][0].options, [result for _, result in marked]
+    look, format = look_of(options), options.get("format", "table")
+    if format in DATA:
+        console.write(data(results, format, points, several=several).encode())
+    elif several or len(results) > 1:
+        console.write("".join(f"{line}\n" for line in summary(results, look, points)))
+    else:
+        for piece in marks(results[0], look, format, points):
+            console.write(piece)
+    if not options.get("quiet"):
+        prefixes = [f"{result.file}: " if len(results) > 1 else "" for result in results]
+        console.notes(
+            [f"{prefix}{note}" for prefix, result in zip(prefixes, results, strict=True) for note in result.notes]
+        )
+
+
+def mark_afterwards(problem: Problem) -> int:
+    """What --expect asks of the commands that compute: the marks below the results, or where those are data (or files
+    alone), the verdict among the notes. Gives the exit status."""
+    from attncli.cli import console
+    from attncli.cli.shared import look_of
+    from attncli.report.marking import DATA, sentence
+
+    marked = mark(problem)
+    options = problem.options
+    printed = not options.get("output") or any(options.get(name) for name in ("show", "top", "format", "stats"))
+    if printed and options.get("format", "table") not in (*DATA, "yaml"):
+        console.write("\n")
+        show([marked])
+    else:
+        console.notes([sentence(marked[1], look_of(options)), *marked[1].notes])
+    return status_of([marked])

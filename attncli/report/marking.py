@@ -1,0 +1,259 @@
+"""What a check found, as tables and sentences for a person, and as rows for a gradebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attncli.errors import UsageError
+from attncli.report.look import Look, wrapped
+from attncli.report.numbers import spell_one
+from attncli.report.points import Points
+from attncli.report.sheet import ENDS, MANY, Sheet
+from attncli.verify.verdicts import BLANK, WRONG, CellMark, CheckResult, StepMark
+from attncli.verify.written import places_of
+
+if TYPE_CHECKING:
+    from attncli.lazy import Array
+
+FORMATS = ("table", "plain", "markdown", "latex", "csv", "tsv", "json")
+DATA = ("csv", "tsv", "json")
+_LISTED = 12  # wrong cells of one step that are told one by one
+
+SENTENCES = {
+    "agrees": "agrees: every number is the right one, to its places",
+    "rounded": "rounded: no slip; where numbers are not the right ones, they follow from rounding",
+}
+
+
+def marks(result: CheckResult, look: Look, format: str = "table", points: Points | None = None) -> Iterator[str]:
+    """Pieces of text with their line ends: a table a step, the wrong cells one by one, and the verdict."""
+    draw = drawing(format, look)
+    for step in result.steps:
+        yield _lines(draw(sheet_of(step, look)))
+        wrong = [cell for cell in step.cells if cell.verdict == "wrong"]
+        if wrong:
+            yield _lines(draw(corrections(step, wrong, look)))
+        yield "\n"
+    told = [sentence(result, look), *_mistakes(result)]
+    if points is not None:
+        told.append(points.sentence(result))
+    yield _lines(line for text in told for line in wrapped(text, look))
+
+
+def drawing(format: str, look: Look) -> Callable[[Sheet], Iterator[str]]:
+    """How that format draws a sheet. Raises UsageError for a format that has no tables of marks."""
+    from attncli.report import markup
+    from attncli.report.table import draw
+
+    ways: dict[str, Callable[[Sheet], Iterator[str]]] = {
+        "table": lambda sheet: draw(sheet, look),
+        "plain": lambda sheet: markup.plain(sheet, look),
+        "markdown": markup.markdown,
+        "latex": lambda sheet: markup.latex(sheet, look),
+    }
+    if format not in ways:
+        raise UsageError(f"a check is not shown as {format}", place="--format", hint=", ".join(FORMATS))
+    return ways[format]
+
+
+def sheet_of(step: StepMark, look: Look) -> Sheet:
+    """The hand's numbers of a step as it wrote them, `!` at the wrong ones, `~` where nothing was written.
+
+    Of a step with leading axes the matrices stand one under the other.
+    """
+    count = step.hand.shape[-1]
+    leading = step.hand.shape[:-2]
+    shown = [array.reshape(-1, count) for array in (step.hand, step.unit, step.codes)]
+    names = [label if not leading else f"{','.join(str(i + 1) for i in index)} {label}"
+             for index in _indices(leading) for label in step.row_labels]  # fmt: skip
+    rows, columns = _shown(len(names)), _shown(count)
+    any_wrong = bool((step.codes == WRONG).any())
+    cells = [[look.gap if i is None or j is None else _cell(shown, i, j, any_wrong) for j in columns] for i in rows]
+    wrong = frozenset(
+        (a, b)
+        for a, i in enumerate(rows)
+        for b, j in enumerate(columns)
+        if i is not None and j is not None and shown[2][i, j] == WRONG
+    )
+    size = " x ".join(
+        f"{number} {name if number == 1 else 'queries' if name == 'query' else name + 's'}"
+        for number, name in zip(step.hand.shape[-2:], (step.rows, step.columns), strict=True)
+    )
+    return Sheet(
+        title=step.step,
+        size=size,
+        caption=step.verdict + (f", with {step.reason}" if step.reason else ""),
+        row_labels=[look.gap if i is None else look.label(names[i]) for i in rows],
+        column_labels=[look.gap if j is None else look.label(step.column_labels[j]) for j in columns],
+        cells=cells,
+        rows=rows,
+        columns=columns,
+        of=(len(names), count),
+        hidden=frozenset(),
+        largest=wrong if look.color else frozenset(),
+    )
+
+
+def corrections(step: StepMark, wrong: Sequence[CellMark], look: Look) -> Sheet:
+    """The wrong cells one under the other: what the hand wrote, what is right, what follows from its own numbers."""
+    listed = wrong[:_LISTED]
+    more = f", the first {_LISTED} of {len(wrong)}" if len(wrong) > _LISTED else ""
+    cells = [[_written(step, cell), _right(step, cell, look), _follows(step, cell, look)] for cell in listed]
+    return Sheet(
+        title=f"wrong in {step.step}",
+        size=f"{len(wrong)} number{'s' * (len(wrong) != 1)}{more}",
+        caption="right is what the inputs give, follows what the hand's own earlier numbers give",
+        row_labels=[look.label(where(cell)) for cell in listed],
+        column_labels=["hand", "right", "follows"],
+        cells=cells,
+        rows=list(range(len(listed))),
+        columns=[0, 1, 2],
+        of=(len(listed), 3),
+        hidden=frozenset(),
+        largest=frozenset(),
+    )
+
+
+def sentence(result: CheckResult, look: Look) -> str:
+    """The verdict in one sentence."""
+    head = f"{look.label(result.file)}: " if result.file else ""
+    found = result.first_wrong
+    if found is None:
+        return head + SENTENCES[result.verdict]
+    step, cell = found
+    follows = _follows(step, cell, look)
+    told = f"{head}wrong: the first slip is in {step.step} at {look.label(where(cell))}: {_written(step, cell)}, "
+    told += f"where {follows} follows from the hand's own numbers"
+    right = _right(step, cell, look)
+    if right != follows:
+        told += f" ({right} would be right)"
+    later = result.steps[result.steps.index(step) + 1 :]
+    wrong = [other.step for other in later if other.verdict == "wrong"]
+    if wrong:
+        return f"{told}; more slips in {', '.join(wrong)}"
+    return f"{told}; what comes after it is marked against that" if later else told
+
+
+def where(cell: CellMark) -> str:
+    """`cat, sat`; in front of it sequence and head where there are any."""
+    leading = ",".join(map(str, cell.at[:-2]))
+    return f"{leading + ' ' if leading else ''}{cell.row}, {cell.column}"
+
+
+def summary(results: Sequence[CheckResult], look: Look, points: Points | None = None) -> Iterator[str]:
+    """A line a file and a total, for several files."""
+    for result in results:
+        told = (
+            sentence(result, look)
+            if result.verdict == "wrong"
+            else f"{look.label(result.file or '')}: {result.verdict}"
+        )
+        if points is not None:
+            told += f" ({points.total(result):g} of {points.most:g} points)"
+        named = [diagnosis.mistake for diagnosis in result.diagnosis[:3]]
+        yield told + (f" [{' or '.join(named)}]" if named else "")
+    counts = {
+        verdict: sum(result.verdict == verdict for result in results) for verdict in ("agrees", "rounded", "wrong")
+    }
+    yield f"{len(results)} files: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+
+
+def rows(results: Sequence[CheckResult], points: Points | None = None) -> list[list[str]]:
+    """The header and one row a file, for csv and tsv."""
+    header = ["file", "verdict", "step", "at", "row", "column", "mistake"]
+    if points is not None:
+        header += [*points.worth, "points", "of"]
+    found = [header]
+    for result in results:
+        row = [result.file or "", result.verdict, "", "", "", "", ""]
+        if result.first_wrong is not None:
+            step, cell = result.first_wrong
+            row[2:6] = [step.step, " ".join(map(str, cell.at)), cell.row, cell.column]
+        row[6] = " ".join(diagnosis.mistake for diagnosis in result.diagnosis)
+        if points is not None:
+            row += [f"{earned:g}" for earned in (*points.earned(result).values(), points.total(result), points.most)]
+        found.append(row)
+    return found
+
+
+def data(results: Sequence[CheckResult], format: str, points: Points | None = None, *, several: bool = False) -> str:
+    """The results as csv, tsv or json: one object a file, a list for several."""
+    if format == "json":
+        import json
+
+        objects: list[dict[str, Any]] = [
+            result.to_dict() | (points.to_dict(result) if points is not None else {}) for result in results
+        ]
+        return (
+            json.dumps(objects if several or len(objects) > 1 else objects[0], ensure_ascii=False, allow_nan=False)
+            + "\n"
+        )
+    import csv
+    import io
+
+    text = io.StringIO()
+    csv.writer(text, delimiter="\t" if format == "tsv" else ",", lineterminator="\n").writerows(rows(results, points))
+    return text.getvalue()
+
+
+def _mistakes(result: CheckResult) -> list[str]:
+    """The sentences of the diagnosis."""
+    exact = [diagnosis for diagnosis in result.diagnosis if diagnosis.exact_match]
+    told = exact or result.diagnosis
+    if not told:
+        return []
+    if len(told) == 1:
+        return [
+            f"likely: {told[0].text} ({told[0].mistake})" + ("" if exact else ", which explains some of the numbers")
+        ]
+    return ["these explain the numbers alike:", *(f"- {diagnosis.text} ({diagnosis.mistake})" for diagnosis in told)]
+
+
+def _cell(arrays: list[Array], i: int, j: int, any_wrong: bool) -> str:
+    hand, unit, codes = (array[i, j] for array in arrays)
+    mark = "!" if codes == WRONG else " " if any_wrong else ""
+    return ("~" if codes == BLANK else _spelled(float(hand), float(unit))) + mark
+
+
+def _spelled(hand: float, unit: float) -> str:
+    """A number of the hand's with the places that it wrote; what is exact in its shortest form."""
+    return f"{hand:.{places_of(unit)}f}" if unit > 0 else f"{hand:.6g}"
+
+
+def _written(step: StepMark, cell: CellMark) -> str:
+    return _spelled(cell.hand, _unit(step, cell))
+
+
+def _right(step: StepMark, cell: CellMark, look: Look) -> str:
+    return _spelled_exactly(cell.exact, step, cell, look)
+
+
+def _spelled_exactly(x: float, step: StepMark, cell: CellMark, look: Look) -> str:
+    """A computed number with two places more than the hand wrote, at least those of --precision."""
+    return spell_one(x, max(look.precision, places_of(_unit(step, cell)) + 2), look.rounding)
+
+
+def _follows(step: StepMark, cell: CellMark, look: Look) -> str:
+    """What follows from the hand's numbers: one number, or from where to where."""
+    low, high = (_spelled_exactly(end, step, cell, look) for end in cell.from_hand)
+    return low if low == high else f"{low} to {high}"
+
+
+def _unit(step: StepMark, cell: CellMark) -> float:
+    leading = step.hand.ndim
+    return float(step.unit[tuple(i - 1 for i in cell.at[len(cell.at) - leading :])])
+
+
+def _indices(leading: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    from itertools import product
+
+    return product(*(range(size) for size in leading))
+
+
+def _shown(count: int) -> list[int | None]:
+    return [*range(count)] if count <= MANY else [*range(ENDS), None, *range(count - ENDS, count)]
+
+
+def _lines(lines: Iterator[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
