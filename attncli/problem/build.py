@@ -13,7 +13,7 @@ from attncli.problem.problem import Problem
 from attncli.problem.profiles import PROFILES
 from attncli.problem.settings import FIELDS, LATER_STEPS, MATRICES
 from attncli.problem.sizes import size_errors
-from attncli.problem.values import ScoreChoice, Setting
+from attncli.problem.values import ScoreChoice, Setting, StageRef
 
 
 @dataclass
@@ -43,6 +43,8 @@ def make_problem(*layers: Layer) -> Problem:
     except AttnError as error:
         errors += error.errors()
     raise_all(in_order(errors, problem.file))
+    # What comes from a stage is checked when it is there.
+    problem.checked = not any(isinstance(matrix, StageRef) for matrix in problem.inputs.values())
     return problem
 
 

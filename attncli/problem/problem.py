@@ -58,6 +58,8 @@ class Problem:
     notes: list[str] = field(default_factory=list)
     places: dict[str, Place | str | None] = field(default_factory=dict)
     file: str | None = None
+    # Whether `make_problem` has found that the sizes fit; a changed copy (`replace`) is checked anew.
+    checked: bool = field(default=False, init=False, repr=False, compare=False)
 
     @property
     def begins(self) -> str | None:
@@ -72,7 +74,8 @@ class Problem:
         from attncli.problem.labels import set_labels
         from attncli.problem.sizes import size_errors
 
-        raise_all(size_errors(self))
+        if not self.checked:
+            raise_all(size_errors(self))
         try:
             trace = compute(self.arrays(), self.rules(), steps)
         except AttnError as error:

@@ -54,12 +54,7 @@ class _Sizes:
             odd = list(self.tables(n, m))
             yield from odd
             yield from () if odd else self.masks(n, m)
-        if self.problem.heads and self.problem.kv_heads and self.problem.heads % self.problem.kv_heads:
-            yield UsageError(
-                f"{self.problem.heads} heads cannot share {self.problem.kv_heads} key heads equally",
-                place=self.problem.places.get("kv_heads"),
-                hint="kv_heads divides heads",
-            )
+        yield from self.heads()
         yield from label_errors(self.problem, n, m)
 
     # --- what is known of a matrix ------------------------------------------------------------------------------
@@ -242,6 +237,27 @@ class _Sizes:
                 spec.function(np.zeros((1, d_q // heads)), np.zeros((1, d_k // key_heads)), **spec.parameters)
         except AttnError as error:
             yield self.problem.placed(error)
+
+    def heads(self) -> Iterator[AttnError]:
+        """Heads divide the widths, and key heads the heads."""
+        heads, places = self.problem.heads, self.problem.places
+        if not heads:
+            return
+        key_heads = self.problem.kv_heads or heads
+        if heads % key_heads:
+            yield UsageError(
+                f"{heads} heads cannot share {key_heads} key heads equally",
+                place=places.get("kv_heads"),
+                hint="kv_heads divides heads",
+            )
+        for letter, count in (("Q", heads), ("K", key_heads), ("V", key_heads)):
+            width = self.width(letter)
+            if width and width % count and not (letter != "V" and self.problem.begins):
+                yield ShapeError(
+                    f"{letter} has {width} features, which {count} heads cannot share equally",
+                    place=places.get("kv_heads" if letter != "Q" and self.problem.kv_heads else "heads"),
+                    hint="the number of heads divides the features",
+                )
 
     def tables(self, n: int, m: int) -> Iterator[AttnError]:
         """Masks and biases are as large as the scores, or one row of keys."""
