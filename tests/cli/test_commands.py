@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FIELD_CASES, Result
+from calling import FIELD_CASES, Result
 
 Cli = Callable[..., Result]
 Q, K, V = (FIELD_CASES / f"A00_{name}.csv" for name in "QKV")
@@ -287,3 +287,17 @@ def test_a_hidden_key_does_not_look_like_a_small_weight(cli: Cli) -> None:
     result = cli("attend", "--scores", scores, "--mask", "keys:1,1,0", "--format", "plain")
     assert "0.0000  1.0000" in result.out
     assert "·" in result.out
+
+
+@pytest.mark.parametrize("name", ["C01_tokens.txt", "C09_wide.txt"])
+def test_tokens_of_the_field_reports(cli: Cli, name: str) -> None:
+    file = FIELD_CASES / name
+    tokens = file.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    keys = str([[float(i)] for i in range(len(tokens))])
+    result = cli("attend", "[[0]]", keys, "--key-tokens", f"@{file}", "--format", "json")
+    assert (result.status, result.err) == (0, "")
+    assert json.loads(result.out)["key_labels"] == tokens
+    table = cli("attend", keys, keys, "--tokens", f"@{file}", "--key-tokens", f"@{file}", "--show", "weights")
+    assert table.status == 0
+    plain = [token for token in tokens if token.isprintable() and token.isascii()]
+    assert all(token in table.out for token in plain)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import rich  # noqa: F401  # Typer is told that there is no Rich while a shell completes; later tests need it
-from conftest import Result
+from calling import Result
 
 from attncli.cli.app import COMMANDS
 from attncli.core.masks import MASKS

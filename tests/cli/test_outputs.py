@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FIELD_CASES, Result
+from calling import FIELD_CASES, Result
 
 from attncli.cli.outputs import Output, parse_outputs
 from attncli.errors import AttnError

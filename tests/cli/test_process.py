@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, Result
+from calling import ROOT, Result
 
 Process = Callable[..., Result]
 X = "[[1, 0], [0, 1]]"
@@ -164,7 +164,7 @@ def _on_terminal(arguments: list[str], columns: int, environment: dict[str, str]
     return written
 
 
-HEAVY = ("numpy._core", "rich", "yaml", "csv", "pydantic")
+HEAVY = ("numpy._core", "rich", "yaml", "csv")
 LOADED = """
 import sys
 from attncli.cli import call

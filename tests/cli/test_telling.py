@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import FIELD_CASES, Result
+from calling import FIELD_CASES, Result
 
 from attncli import __version__
 from attncli.cli.app import COMMANDS
