@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate, islice
+from itertools import accumulate, groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from attncli.core.trace import STEPS
@@ -29,6 +29,7 @@ _CLOSEST = 8  # how many are tried from numbers within half a unit
 _DIRECTIONS = 8
 _MOST_CELLS = 400
 _PAIRS = 5
+_ORDER = {step: place for place, step in enumerate(STEPS)}
 
 
 @dataclass(frozen=True)
@@ -264,23 +265,22 @@ class Search:
         """Two mistakes, one after the other in the pipeline, that together give every number."""
         if self.given.wrong.sum() < 2:
             return []
-        entries = [entry for entry in _entries(self.given) if not entry.facts.get("local")]
+        entries = [e for e in _entries(self.given) if not (e.facts.get("local") or e.facts.get("alone"))]
         singles = self.tried(self.given, entries)
-        rows = [row for row, one in enumerate(singles.changes) if one.step != self.given.target]
-        firsts = [singles.changes[row] for row in rows if self._differs(singles.results[row])]
+        unlike: dict[bytes, Tried] = {}
+        for row, one in enumerate(singles.changes):
+            if one.step != self.given.target and self._differs(singles.results[row]):
+                unlike.setdefault(singles.results[row].tobytes(), one)
+        firsts = list(unlike.values())
         if not firsts:
             return []
-        bases = len(self.right)
-        seconds = self.tried(self._all_at_once(firsts), entries)
-        if seconds.results.shape[1] != bases * len(firsts):
-            return []
-        order = list(STEPS)
-        exact = []
-        for row in self._fitting(seconds.results.reshape(-1, *self.right.shape[1:])):
-            second, place = divmod(row, bases * len(firsts))
-            pair = (firsts[place // bases], seconds[second])
-            if pair not in exact and order.index(pair[0].step) < order.index(pair[1].step):
-                exact.append(pair)
+        firsts.sort(key=lambda one: _ORDER[one.step])
+        given = self._all_at_once(firsts)
+        exact: list[tuple[Tried, Tried]] = []
+        for last, group in groupby(sorted(entries, key=_last_step), key=_last_step):
+            # Only the first mistakes of earlier steps can come before these.
+            count = sum(_ORDER[one.step] < last for one in firsts)
+            exact += self._pairs_of(given, firsts[:count], group) if count else []
         exact.sort(key=lambda pair: pair[0].simplicity + pair[1].simplicity)
         return [
             Diagnosis(
@@ -291,6 +291,22 @@ class Search:
             )
             for first, second in exact[:_PAIRS]
         ]
+
+    def _pairs_of(self, given: Given, firsts: list[Tried], entries: Iterable[Entry]) -> list[tuple[Tried, Tried]]:
+        """The second mistakes that give every number after one of these first ones, the first ones of `given`."""
+        rows = len(self.right) * len(firsts)
+        part = given.after({})
+        part.steps = {name: array[:rows] if len(array) > 1 else array for name, array in given.steps.items()}
+        seconds = self.tried(part, entries)
+        if seconds.results.shape[1] != rows:
+            return []
+        found: list[tuple[Tried, Tried]] = []
+        for row in self._fitting(seconds.results.reshape(-1, *self.right.shape[1:])):
+            second, place = divmod(row, rows)
+            pair = (firsts[place // len(self.right)], seconds[second])
+            if pair not in found and _ORDER[pair[0].step] < _ORDER[pair[1].step]:
+                found.append(pair)
+        return found
 
     def _all_at_once(self, firsts: list[Tried]) -> Given:
         """The steps after each first mistake, from each base: one after the other in the stack axis."""
@@ -339,6 +355,10 @@ class Search:
             told.append((-counts[row], one.simplicity, Diagnosis(one.entry.name, one.step, text, False)))
         told.sort(key=lambda item: item[:2])
         return [diagnosis for *_, diagnosis in told[:3]]
+
+
+def _last_step(entry: Entry) -> int:
+    return max(_ORDER[step] for step in entry.facts["at"])
 
 
 def _entries(given: Given, *, local: bool = False, late: bool = False) -> list[Entry]:

@@ -2,7 +2,8 @@
 
 One entry a mistake: a name, a sentence for the person (`source` is where it was seen), and the changed computation,
 as the steps that differ; the rest of the pipeline is the core's. `at` are the steps in which it happens; `simplicity`
-is the order in which mistakes that explain the same numbers are told. Masks are in `mistakes_masks.py`; matrices,
+is the order in which mistakes that explain the same numbers are told; `late` ones are tried where no other fits, and
+`alone` ones are not paired with another. Masks are in `mistakes_masks.py`; matrices,
 heads and the output in `mistakes_matrices.py`; slips in single cells in `slips.py`.
 """
 

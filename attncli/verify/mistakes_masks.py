@@ -102,7 +102,7 @@ def scores_times_mask(given: Given) -> Changes:
         yield Change({"masked": masked}, "the scores were multiplied by the mask: a hidden score became 0, and e^0 = 1")
 
 
-@mistake("finite-mask-value", at=("masked",), source="-1e6 and the like in place of -inf", simplicity=5)
+@mistake("finite-mask-value", at=("masked",), source="-1e6 in place of -inf", simplicity=5, alone=True)
 def finite_mask_value(given: Given) -> Changes:
     """A finite number stood for -inf, and hidden keys kept a share."""
     if given.shown is None or not np.isneginf(given.rules.mask_value):
