@@ -9,6 +9,7 @@ from attncli.core.trace import STEPS
 from attncli.errors import AttnError, UsageError, unknown
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
+from attncli.problem.reading import split_stage
 from attncli.problem.settings import LATER_STEPS
 
 # What is used up by the time that a later step is there.
@@ -36,7 +37,7 @@ def contradictions(problem: Problem, said: set[str], unknown_matrices: frozenset
     """All of them. said: the settings that somebody gave, defaults and profiles aside; unknown: could not be read."""
     given = {*problem.inputs, *unknown_matrices}
     found = [*_later(problem, given, said), *_sources(problem, given), *_numbers(problem, said)]
-    return [*found, *_parameters(problem)]
+    return [*found, *_parameters(problem), *_stages(problem)]
 
 
 def _error(problem: Problem, name: str, what: str, hint: str | None = None) -> UsageError:
@@ -143,6 +144,14 @@ def _numbers(problem: Problem, said: set[str]) -> Iterator[AttnError]:
     if "kv_heads" in said and problem.heads is None:
         yield _error(problem, "kv_heads", "kv_heads is given without heads",
                      "heads says how many query heads there are")
+
+
+def _stages(problem: Problem) -> Iterator[AttnError]:
+    """One problem has no stages that `encoder.weights` could mean."""
+    for address, hand in problem.expect.items():
+        stage, step = split_stage(address)
+        if stage is not None:
+            yield UsageError(f"{address!r}: there is no stage {stage!r} here", place=hand.place, hint=f"write {step}")
 
 
 def _parameters(problem: Problem) -> Iterator[AttnError]:

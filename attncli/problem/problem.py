@@ -144,7 +144,7 @@ class Problem:
         with placed(choice.place):
             return mask_spec(choice.mask, argument, choice.alignment)
 
-    def placed(self, error: AttnError) -> AttnError:
+    def placed(self, error: AttnError, default: Place | str | None = None) -> AttnError:
         """The error, at the place of the first matrix or setting that it speaks of, where it knows none itself."""
         import re
 
@@ -153,7 +153,7 @@ class Problem:
                 words = re.findall(r"[A-Za-z_]\w*", inner.what)
                 places = (self.place_of(word) for word in words)
                 inner.place = next((place for place in places if place is not None), None)
-                inner.place = inner.place or (Place(self.file) if self.file else None)
+                inner.place = inner.place or default or (Place(self.file) if self.file else None)
         return error
 
     def place_of(self, name: str) -> Place | str | None:

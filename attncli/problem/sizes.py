@@ -236,7 +236,7 @@ class _Sizes:
             if spec is not None:
                 spec.function(np.zeros((1, d_q // heads)), np.zeros((1, d_k // key_heads)), **spec.parameters)
         except AttnError as error:
-            yield self.problem.placed(error)
+            yield self.problem.placed(error, score.place)
 
     def heads(self) -> Iterator[AttnError]:
         """Heads divide the widths, and key heads the heads."""
@@ -250,14 +250,18 @@ class _Sizes:
                 place=places.get("kv_heads"),
                 hint="kv_heads divides heads",
             )
-        for letter, count in (("Q", heads), ("K", key_heads), ("V", key_heads)):
+        if any(len(shape) >= 4 for shape in self.shapes.values()):
+            return  # there is an axis of heads already: the core refuses others
+        letters = (("V", key_heads),) if self.problem.begins else (("Q", heads), ("K", key_heads), ("V", key_heads))
+        for letter, count in letters:
             width = self.width(letter)
-            if width and width % count and not (letter != "V" and self.problem.begins):
+            if width and width % count:
                 yield ShapeError(
                     f"{letter} has {width} features, which {count} heads cannot share equally",
                     place=places.get("kv_heads" if letter != "Q" and self.problem.kv_heads else "heads"),
                     hint="the number of heads divides the features",
                 )
+                return
 
     def tables(self, n: int, m: int) -> Iterator[AttnError]:
         """Masks and biases are as large as the scores, or one row of keys."""
