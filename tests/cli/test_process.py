@@ -164,7 +164,7 @@ def _on_terminal(arguments: list[str], columns: int, environment: dict[str, str]
     return written
 
 
-HEAVY = ("numpy._core", "rich", "yaml", "csv")
+HEAVY = ("numpy._core", "rich", "yaml")
 LOADED = """
 import sys
 from attncli.cli import call
