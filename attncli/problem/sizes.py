@@ -7,23 +7,15 @@ Letters: n queries, m keys, d_x, d_y data widths, d_k, d_v key and value widths.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 from attncli.core.masks import MASKS, Extent
-from attncli.errors import AttnError, Place, ShapeError, UsageError
+from attncli.errors import AttnError, ShapeError, UsageError
 from attncli.lazy import np
+from attncli.problem.known import Known, Shape, times
 from attncli.problem.labels import label_errors, past_count
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 from attncli.problem.values import placed
-
-Shape: TypeAlias = tuple[int, ...]
-
-# Rows and columns of each matrix, in the rows layout and in-out.
-_LETTERS = {
-    "X": ("n", "d_x"), "Y": ("m", "d_y"), "Q": ("n", "d_k"), "K": ("m", "d_k"), "V": ("m", "d_v"),
-    "W_Q": ("d_x", "d_k"), "W_K": ("d_x", "d_k"), "W_V": ("d_x", "d_v"), "W_O": ("d_v", "d_o"),
-}  # fmt: skip
 
 
 def size_errors(problem: Problem, unknown: frozenset[str] = frozenset()) -> list[AttnError]:
@@ -31,16 +23,7 @@ def size_errors(problem: Problem, unknown: frozenset[str] = frozenset()) -> list
     return list(_Sizes(problem, unknown).errors())
 
 
-class _Sizes:
-    def __init__(self, problem: Problem, unknown: frozenset[str]) -> None:
-        self.problem = problem
-        self.unknown = unknown
-        self.shapes = {
-            name: self.as_rows(name, matrix.array.shape)
-            for name, matrix in problem.inputs.items()
-            if isinstance(matrix, Matrix)
-        }
-
+class _Sizes(Known):
     def errors(self) -> Iterator[AttnError]:
         """Data against weights, weights against biases, keys against values, and what must fit the scores."""
         yield from self.single_numbers()
@@ -57,77 +40,6 @@ class _Sizes:
         yield from self.heads()
         yield from label_errors(self.problem, n, m)
 
-    # --- what is known of a matrix ------------------------------------------------------------------------------
-
-    def as_rows(self, name: str, shape: Shape) -> Shape:
-        """The shape in the rows layout, in x out."""
-        if len(shape) < 2 or name.startswith("b_"):
-            return (1, *shape) if len(shape) == 1 and name[:2] not in ("b_", "W_") else shape
-        turned = self.turned(name)
-        return (*shape[:-2], shape[-1], shape[-2]) if turned else shape
-
-    def turned(self, name: str) -> bool:
-        """Whether the user's rows are our columns."""
-        if name.startswith("W_"):
-            return self.problem.weight_layout == "out-in"
-        return self.problem.layout == "columns"
-
-    def text(self, name: str) -> str:
-        """`3 x 4 (n x d_x)`: the shape as it was given."""
-        matrix = self.problem.inputs[name]
-        assert isinstance(matrix, Matrix)
-        letters: tuple[str, ...] = _LETTERS.get(name, ())
-        if matrix.array.ndim != len(letters):
-            letters = ()
-        elif name in ("W_K", "W_V") and "Y" in self.problem.inputs:
-            letters = ("d_y", letters[1])
-        if self.turned(name):
-            letters = letters[::-1]
-        return self.given(name) + (f" ({' x '.join(letters)})" if letters else "")
-
-    def given(self, name: str) -> str:
-        """`3 x 4`: the shape as it was given, without letters."""
-        matrix = self.problem.inputs[name]
-        assert isinstance(matrix, Matrix)
-        return _times(matrix.array.shape)
-
-    def place(self, name: str) -> Place | str | None:
-        """Where the matrix begins, or where it was asked for."""
-        return self.problem.place_of(name)
-
-    def data(self, letter: str) -> str | None:
-        """The name of what Q, K or V is made of: itself, X or Y; None where there is nothing."""
-        inputs = {*self.problem.inputs, *self.unknown}
-        if letter in inputs:
-            return letter
-        candidates = ("X",) if letter == "Q" else ("Y", "X")
-        return next((name for name in candidates if name in inputs), None)
-
-    def width(self, letter: str) -> int | None:
-        """The features of Q, K or V after projection, where they are known."""
-        name, shape = f"W_{letter}", self.shapes.get(self.data(letter) or "")
-        if name in self.unknown:
-            return None
-        if name in self.problem.inputs:
-            weight = self.shapes.get(name, ())
-            fits = len(weight) == 2 and (not shape or weight[0] == shape[-1])
-            return weight[-1] if fits else None
-        return shape[-1] if shape else None
-
-    def count(self, letter: str) -> int | None:
-        """n for Q and m for K, past keys included, where they are known."""
-        if self.problem.begins:
-            shape = self.shapes.get(self.problem.begins)
-            return (shape[-2] if letter == "Q" else shape[-1]) if shape and len(shape) > 1 else None
-        if any(step in self.unknown for step in ("scores", "kernel", "scaled", "masked", "weights")):
-            return None
-        shape = self.shapes.get(self.data(letter) or "")
-        if not shape or len(shape) < 2 or {"past_k", "past_v"} & self.unknown:
-            return None
-        return shape[-2] + (past_count(self.problem) if letter != "Q" else 0)
-
-    # --- the checks ---------------------------------------------------------------------------------------------
-
     def single_numbers(self) -> Iterator[AttnError]:
         """A number is no matrix, a weight has two axes, a bias one."""
         for name, matrix in self.problem.inputs.items():
@@ -141,7 +53,7 @@ class _Sizes:
                 yield ShapeError(f"{name} is a {_axes(shape)}, not a matrix", place=self.place(name), hint=hint)
             elif name.startswith("b_") and not (len(shape) == 1 or (len(shape) == 2 and 1 in shape)):
                 yield ShapeError(
-                    f"{name} is {_times(shape)}, but the bias of a projection is a vector",
+                    f"{name} is {times(shape)}, but the bias of a projection is a vector",
                     place=self.place(name),
                     hint="a bias that is added to the scores is `bias`",
                 )
@@ -279,7 +191,7 @@ class _Sizes:
             sizes, letters = (f"{m} x {n}", "keys x queries") if columns else (f"{n} x {m}", "queries x keys")
             row = f"one column of {m} keys" if columns else f"one row of {m} keys"
             yield ShapeError(
-                f"{name} is {_times(matrix.array.shape)}, but the scores are {sizes} ({letters})",
+                f"{name} is {times(matrix.array.shape)}, but the scores are {sizes} ({letters})",
                 place=matrix.place or self.problem.places.get("mask" if name != "bias" else name),
                 hint=f"it must be {sizes}, or {row} for all queries; nothing is cut, padded or stretched",
             )
@@ -311,9 +223,5 @@ class _Sizes:
                 yield error
 
 
-def _times(shape: Shape) -> str:
-    return " x ".join(str(size) for size in shape)
-
-
 def _axes(shape: Shape) -> str:
-    return f"vector of {shape[0]}" if len(shape) == 1 else f"{_times(shape)} array"
+    return f"vector of {shape[0]}" if len(shape) == 1 else f"{times(shape)} array"
