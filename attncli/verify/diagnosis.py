@@ -66,6 +66,11 @@ class Tried:
     def tell(self) -> str:
         return self.change.tell(self.index)
 
+    def numbers(self, step: str) -> Array:
+        """What the step becomes by this change, (R, ...)."""
+        array = self.change.arrays[step]
+        return array if isinstance(self.change.text, str) else array[self.index]
+
 
 @dataclass(frozen=True)
 class Tries:
@@ -147,11 +152,10 @@ class Search:
     def tried(self, given: Given, entries: Iterable[Entry]) -> Tries:
         """All changes of these entries, each with what it gives; the core is called once for each kind of change."""
         kinds: dict[frozenset[str], list[Tried]] = {}
-        target = self.given.target
         for entry in entries:
             try:
                 for place, change in enumerate(entry.function(given)):
-                    if target in change.arrays or target not in ("Q", "K", "V"):
+                    if self._reaches_target(change):
                         kinds.setdefault(frozenset(change.arrays), []).append(Tried(entry, change, place))
             except (AttnError, KeyError):
                 continue  # it needs what this problem does not have
@@ -169,11 +173,18 @@ class Search:
         spread = [np.broadcast_to(result, (len(result), *shape)) for result in results]
         return Tries(changes, starts[:-1], np.concatenate(spread) if spread else np.empty((0, *shape)))
 
+    def _reaches_target(self, change: Change) -> bool:
+        """Whether no written (and right) step lies between what is changed and the wrong step."""
+        target = self.given.target
+        if target in change.arrays or (target == "output" and "heads" in change.arrays):
+            return True
+        return target not in ("Q", "K", "V") and not (target == "output" and "heads" in self.given.written)
+
     def again(self, given: Given, one: Tried) -> Array:
         """The same mistake from other numbers, (R, *shape of the target)."""
         change = next(islice(one.entry.function(given), one.place, None))
-        arrays = change.arrays if isinstance(change.text, str) else {k: v[one.index] for k, v in change.arrays.items()}
-        return given.as_exact(given.run(arrays))
+        now = replace(one, change=change)
+        return given.as_exact(given.run({name: now.numbers(name) for name in change.arrays}))
 
     # -- matching -----------------------------------------------------------------------------------------------
 
@@ -400,11 +411,11 @@ def _told(exact: list[Tried]) -> list[Diagnosis]:
             kept.append(one)
             texts.append(one.tell())
         else:
-            texts[same] += f"; with these sizes that is the same as: {one.tell()}"
+            texts[same] += f"; here that is the same as: {one.tell()}"
     return [Diagnosis(one.entry.name, one.step, text, True) for one, text in zip(kept, texts, strict=True)]
 
 
 def _same(one: Tried, other: Tried) -> bool:
-    mine, others = one.change.arrays, other.change.arrays
-    alike = set(mine) == set(others) and isinstance(one.change.text, str) and isinstance(other.change.text, str)
-    return alike and all(np.allclose(mine[name], others[name], rtol=1e-12, atol=1e-12) for name in mine)
+    mine = one.change.arrays
+    alike = set(mine) == set(other.change.arrays) and one.entry.facts.get("local") == other.entry.facts.get("local")
+    return alike and all(np.allclose(one.numbers(name), other.numbers(name), rtol=1e-12, atol=1e-12) for name in mine)

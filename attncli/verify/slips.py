@@ -309,13 +309,17 @@ def _factor_text(given: Given, step: str, factor: float) -> str:
 def _ratio(given: Given, step: str, start: Array, at: int) -> float:
     """The factor between the hand's numbers and the right ones (those at `at`): the simplest that fits all cells."""
     x, h, u = given.as_exact(start)[at], given.numbers.value, given.numbers.unit
-    with np.errstate(all="ignore"):
-        ends = np.stack([(h - u / 2) / x, (h + u / 2) / x])
-    usable = np.isfinite(ends).all(axis=0) & (x != 0) & ~given.numbers.blank
-    if usable.sum() < 2:
-        return float("nan")
-    low, high = float(ends.min(axis=0)[usable].max()), float(ends.max(axis=0)[usable].min())
-    return simplest(low, high) if low <= high else float("nan")
+    # Rounded, h stands for half a unit to either side; cut, for what follows up to the next one.
+    for below, above in ((h - u / 2, h + u / 2), (h, h + np.sign(h) * u * (1 - 1e-9))):
+        with np.errstate(all="ignore"):
+            ends = np.stack([below / x, above / x])
+        usable = np.isfinite(ends).all(axis=0) & (x != 0) & ~given.numbers.blank
+        if usable.sum() < 2:
+            return float("nan")
+        low, high = float(ends.min(axis=0)[usable].max()), float(ends.max(axis=0)[usable].min())
+        if low <= high:
+            return simplest(low, high)
+    return float("nan")
 
 
 def simplest(low: float, high: float) -> float:

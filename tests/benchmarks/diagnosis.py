@@ -378,6 +378,9 @@ class Hand:
             made = [each(part, lambda x: c.cap * math.tanh(x / c.cap) if c.cap else x) for part in made]
         return made if self.does("mask-after-softmax") else self.step("masked", made)
 
+    def totals(self, logits: list[Grid]) -> Grid:
+        return [[sum(0.0 if x == -INF else x for x in row) for row in part] for part in logits]
+
     def normalized(self, logits: list[Grid]) -> list[Grid]:
         c = self.c
         if self.does("base-2", "base-10"):
@@ -392,17 +395,19 @@ class Hand:
                 made.append([flat[i * len(row) : (i + 1) * len(row)] for i, row in enumerate(part)])
             return made
         if self.does("scores-by-sum"):
-            return [[share(row) for row in part] for part in logits]
+            return [
+                [[0.0 if x == -INF else x / total for x in row] for row, total in zip(*both, strict=True)]
+                for both in zip(logits, self.totals(logits), strict=True)
+            ]
         if self.does("no-softmax"):
             return [each(part, lambda x: 0.0 if x == -INF else x) for part in logits]
         exps = [each(part, lambda x: 0.0 if x == -INF else math.exp(x)) for part in logits]
         if self.does("exp-only"):
             return exps
         if self.does("exp-by-score-sum"):
-            totals = [[sum(0.0 if x == -INF else x for x in row) for row in part] for part in logits]
             return [
                 [[e / total for e in row] for row, total in zip(*both, strict=True)]
-                for both in zip(exps, totals, strict=True)
+                for both in zip(exps, self.totals(logits), strict=True)
             ]
         weights = [[softmax(row) for row in part] for part in logits]
         if self.does("scaled-after-softmax"):
