@@ -7,6 +7,7 @@ from typing import Any
 
 from attncli.errors import AttnError, InputError, Place, ShapeError, raise_all
 from attncli.lazy import np
+from attncli.problem.literals import Literal
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import parse_number, quote
 from attncli.problem.yamltree import BOOL, NULL, Node, is_plain, place_of
@@ -25,6 +26,9 @@ def matrix_from_node(node: Node, file: str, *, blanks: bool = False) -> Matrix:
     if node.id != "sequence":
         found = f"the value {quote(node.value)}" if node.id == "scalar" else "a mapping"
         raise InputError(f"expected a list of numbers, found {found}", place=place_of(node, file))
+    quick = node.rows() if isinstance(node, Literal) else None
+    if quick is not None:
+        return _matrix(np.array(quick), node, file, blanks)
     shape = _shape(node, file)
     if 0 in shape:
         raise InputError(
@@ -33,7 +37,11 @@ def matrix_from_node(node: Node, file: str, *, blanks: bool = False) -> Matrix:
             hint="a .npy file can hold a matrix without rows",
         )
     rows = _rows(node, shape, file)
-    array = _array(rows, file, blanks).reshape(shape)
+    return _matrix(_array(rows, file, blanks).reshape(shape), node, file, blanks)
+
+
+def _matrix(array: Any, node: Node, file: str, blanks: bool) -> Matrix:
+    """The array with the spelling and the places of its numbers, which are looked up when they are asked for."""
 
     def spelling() -> list[Any]:
         return _spelled(node, blanks)

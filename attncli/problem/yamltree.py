@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from attncli.errors import AttnError, InputError, Place, raise_all
+from attncli.problem.literals import MARK, Literal, Literals
 from attncli.problem.numbers import parse_number, quote
 from attncli.problem.text import decode, lines_of
 
@@ -49,7 +50,7 @@ def compose(
         if "\t" in text:  # libyaml lets some tabs pass: the stricter parser decides, as it would without libyaml
             _run_through(yaml.SafeLoader(text))
         try:
-            root: Node | None = parser(text).get_single_node()
+            root: Node | None = _without_matrices(text, parser) or parser(text).get_single_node()
         except yaml.composer.ComposerError as error:
             if error.problem and "another document" in error.problem:
                 raise _several_documents(text, file, parser) from None
@@ -65,6 +66,46 @@ def compose(
         raise_all(found)
     else:
         errors += found
+    return root
+
+
+def _without_matrices(text: str, parser: Any) -> Node | None:
+    """The tree with each matrix of plain numbers as one node; None where that cannot be done, or makes no difference."""
+    import yaml
+
+    literals = Literals(text)
+    if not literals.taken:
+        return None
+    try:
+        root = parser(literals.text).get_single_node()
+    except yaml.MarkedYAMLError:
+        return None  # told of the text as it is
+    known: dict[int, Literal | None] = {}
+
+    def put(node: Node) -> Node:
+        if node.id != "scalar" or MARK not in node.value:
+            return node
+        if id(node) not in known:  # aliases of one node stay one
+            known[id(node)] = literals.node(node, lambda part: parser(part).get_single_node())
+        return known[id(node)]
+
+    root = put(root)
+    stack, seen = [root], set[int]()
+    while stack:
+        node = stack.pop()
+        if node is None:
+            return None
+        if node.id == "scalar" or isinstance(node, Literal) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.id == "sequence":
+            node.value = [put(child) for child in node.value]
+            stack += node.value
+        else:
+            if any(MARK in key.value for key, _ in node.value if key.id == "scalar"):
+                return None
+            node.value = [(key, put(child)) for key, child in node.value]
+            stack += [part for pair in node.value for part in pair]
     return root
 
 
@@ -230,8 +271,10 @@ def _check_tree(root: Node, file: str) -> list[AttnError]:
             places = {error.place for error in odd}
             node.value = [pair for pair in node.value if not odd or place_of(pair[0], file) not in places]
         if {(child.id, child.tag) for child in children} <= {("scalar", _TAG)}:  # most lists: a row of numbers
-            written += len(children)
-            sizes[id(node)] = 1 + len(children)
+            sizes[id(node)] = node.count if isinstance(node, Literal) else 1 + len(children)
+            written += sizes[id(node)] - 1
+            if isinstance(node, Literal) and len(open_nodes) + 1 >= DEEPEST:
+                raise _too_deep(place_of(node, file))
             continue
         open_nodes.add(id(node))
         if len(open_nodes) >= DEEPEST:
@@ -254,7 +297,7 @@ def _check_tree(root: Node, file: str) -> list[AttnError]:
 def _children(node: Node) -> list[Node]:
     if node.id == "mapping":
         return [part for pair in node.value for part in pair]
-    return node.value if node.id == "sequence" else []
+    return node.value if node.id == "sequence" and not isinstance(node, Literal) else []
 
 
 def _tag_error(node: Node, file: str) -> InputError:

@@ -1,0 +1,92 @@
+"""Matrices of plain numbers, `[[1, 2], [3, 4]]`, kept out of a YAML text while it is parsed.
+
+Most of the text of a problem is such matrices, and a node for each number costs twenty times what the number does. So
+a matrix in brackets is taken out of the text before it is composed, and a word of the same length is left in its place,
+which keeps every line and column. Where such a word turns up as anything but a value of its own (within quotes, say),
+the text is composed as it is. A `Literal` looks like the node that the matrix would have become, and becomes it when
+somebody asks for more than its numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+MARK = "\ue000"  # of private use: what begins the word that stands for a matrix
+_ROW = r"\[[0-9eE+\-., \r\n]+\]"
+_MATRIX = re.compile(rf"\[\s*{_ROW}(?:\s*,\s*{_ROW})*\s*\]")
+_INK = re.compile(r"[^\r\n]")
+
+
+class Literal:
+    """A matrix in brackets as it stands in the text: a node of YAML whose parts are composed when they are asked for.
+
+    compose: gives the node of a text, as yaml.compose does.
+    """
+
+    id = "sequence"
+    style = None
+    flow_style = True
+
+    def __init__(self, text: str, scalar: Any, compose: Callable[[str], Any]) -> None:
+        self.text = text
+        self.tag = scalar.tag
+        self.start_mark = scalar.start_mark
+        self.end_mark = scalar.end_mark
+        self._compose = compose
+
+    @property
+    def count(self) -> int:
+        """How many nodes it stands for."""
+        return 1 + self.text.count(",") + self.text.count("[")
+
+    @cached_property
+    def value(self) -> list[Any]:
+        """The nodes of its rows, with the places that they have in the whole text."""
+        import yaml
+
+        node = self._compose(" " * self.start_mark.column + self.text)
+        for row in node.value:
+            for inner in (row, *row.value):
+                line, column = self.start_mark.line + inner.start_mark.line, inner.start_mark.column
+                inner.start_mark = yaml.Mark("", 0, line, column, None, 0)  # type: ignore[arg-type]
+        rows: list[Any] = node.value
+        return rows
+
+    def rows(self) -> list[list[float]] | None:
+        """Its numbers; None where a closer look is needed: rows of unequal length, 1e400, what is no number after all."""
+        cells = [row.partition("[")[2].split(",") for row in self.text[1:-1].split("]")[:-1]]
+        try:
+            rows = [list(map(float, row)) for row in cells]
+        except ValueError:
+            return None
+        if len({len(row) for row in rows}) != 1 or any(math.inf in row or -math.inf in row for row in rows):
+            return None
+        return rows
+
+
+class Literals:
+    """A text without its matrices, and the matrices by the words that stand for them."""
+
+    def __init__(self, text: str) -> None:
+        self.taken: dict[str, str] = {}
+        usable = MARK not in text and "\t" not in text and "[" in text
+        self.text = _MATRIX.sub(self._word, text) if usable else text
+
+    def _word(self, match: re.Match[str]) -> str:
+        word, text = f"{MARK}{len(self.taken)}", match[0]
+        lines = text.splitlines(keepends=True)
+        if len(word) > len(lines[0].rstrip("\r\n")):
+            return text
+        self.taken[word] = text
+        if len(lines) == 1:
+            return word.ljust(len(text))
+        return word + _INK.sub(" ", text[len(word) :])
+
+    def node(self, scalar: Any, compose: Callable[[str], Any]) -> Literal | None:
+        """The matrix that a scalar stands for; None where the word is part of something else."""
+        text = self.taken.get(scalar.value)
+        return Literal(text, scalar, compose) if text is not None and not scalar.style else None
