@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 _CLOSEST = 8  # how many are tried from numbers within half a unit
 _DIRECTIONS = 8
-_MOST_CELLS = 400
+_MOST_CELLS = 400  # of the hand's, each of which is moved by half a unit
+_MOST_NUMBERS = 20_000
+_MOST_PAIRED = 2_000  # numbers of a step
 _PAIRS = 5
 _ORDER = {step: place for place, step in enumerate(STEPS)}
 
@@ -115,6 +117,8 @@ def diagnose(frame: Frame, hand: Mapping[str, Written], step: str, wrong: Array 
     hand: the written steps, and wrong: which cells of the step are wrong, in the form of `Frame`.
     Several that are exact cannot be told apart on these numbers.
     """
+    if max(frame.exact(name).size for name in frame.trace.steps) > _MOST_NUMBERS:
+        return []  # no hand calculates so much, and the stack of all mistakes would not fit
     with np.errstate(all="ignore"):
         try:
             given = Given(frame, hand, step, wrong)
@@ -274,7 +278,7 @@ class Search:
 
     def pairs(self) -> list[Diagnosis]:
         """Two mistakes, one after the other in the pipeline, that together give every number."""
-        if self.given.wrong.sum() < 2:
+        if self.given.wrong.sum() < 2 or self.right.size > _MOST_PAIRED:
             return []
         entries = [e for e in _entries(self.given) if not (e.facts.get("local") or e.facts.get("alone"))]
         singles = self.tried(self.given, entries)
@@ -327,12 +331,12 @@ class Search:
         bases, steps, made = len(self.right), dict[str, Array](), dict[str, Array]()
         for places in kinds.values():
             stacked = _stacked([firsts[place].change for place in places], bases)
-            arrays = {name: array.reshape(-1, *array.shape[2:]) for name, array in stacked.items()}
-            for name, array in self.given.following(arrays).items():
-                shape = (len(firsts), bases, *array.shape[1:])
+            for name, array in self.given.following(stacked).items():
+                tail = array.shape[-self.given.frame.axes(name) :]
                 if name not in steps:
-                    steps[name], made[name] = np.full(shape, np.nan), np.zeros(len(firsts), dtype=bool)
-                steps[name][places] = array.reshape(len(places), *shape[1:])
+                    steps[name] = np.full((len(firsts), bases, *tail), np.nan)
+                    made[name] = np.zeros(len(firsts), dtype=bool)
+                steps[name][places] = np.broadcast_to(array, (len(places), bases, *tail))
                 made[name][places] = True
         for name in sorted(steps, key=lambda name: CHAIN.index(name) if name in CHAIN else -1):
             steps[name][~made[name]] = self._unmistaken(name, steps, ~made[name])

@@ -310,7 +310,8 @@ def _ratio(given: Given, step: str, start: Array, at: int) -> float:
     """The factor between the hand's numbers and the right ones (those at `at`): the simplest that fits all cells."""
     x, h, u = given.as_exact(start)[at], given.numbers.value, given.numbers.unit
     # Rounded, h stands for half a unit to either side; cut, for what follows up to the next one.
-    for below, above in ((h - u / 2, h + u / 2), (h, h + np.sign(h) * u * (1 - 1e-9))):
+    beyond = np.where(h == 0, 1, np.sign(h)) * u * (1 - 1e-9)
+    for below, above in ((h - u / 2, h + u / 2), (np.where(h == 0, -beyond, h), h + beyond)):
         with np.errstate(all="ignore"):
             ends = np.stack([below / x, above / x])
         usable = np.isfinite(ends).all(axis=0) & (x != 0) & ~given.numbers.blank
