@@ -17,7 +17,7 @@ from attncli.core.maskargs import decide_array_axes
 from attncli.core.masks import Extent, Masks
 from attncli.core.qkv import as_matrix, query_key_value
 from attncli.core.scores import ScoreSpec, additive, concat, hidden_layer
-from attncli.core.visibility import Index, RowsView
+from attncli.core.visibility import Band, Index, RowsView
 from attncli.lazy import Array, np
 
 # What a thread may hold of rows x m arrays, of which the plain path has about ten at once.
@@ -73,6 +73,7 @@ class Large(Attention):
         self.masks = self.bind_masks()
         if self.masks and rules.masks:
             self.notes += self.masks.notes
+            self.band = Band(self.masks, self.extent)
         self.visible = np.ones((1, 1), dtype=bool)
         self.empty = np.zeros((*self.lead, n, 1), dtype=bool)
         self.spoiled = notes.Spoiled([], 0, np.zeros((*self.lead, n, 1), dtype=bool))
@@ -130,7 +131,7 @@ class Large(Attention):
     def view(self, unit: Unit) -> RowsView:
         """What the masks let these rows see."""
         assert self.masks is not None
-        return RowsView(self.masks, self.extent, unit.index, unit.start, unit.stop)
+        return RowsView(self.masks, self.extent, self.band, unit.index, unit.start, unit.stop)
 
     def block(self, unit: Unit) -> Block:
         """Compute one block by the definition, and remember what has to be told of it."""

@@ -21,6 +21,7 @@ from attncli.lazy import Array, np
 LOG2_E = 1.4426950408889634
 # Half the exponents of a format, and room for sums of a million and for values: within these 2^s needs no shift.
 _ROOM = {"float32": 50, "float64": 400}
+_PART = 2**16  # numbers looked through at once
 
 
 class Sizes(NamedTuple):
@@ -92,8 +93,8 @@ class Tiler:
         spans = view.spans(sizes.c, sizes.b) if view else _all_spans(m, sizes.b * sizes.c)
         for low, high, asked in spans:
             shown = view.shown(low, high) if view and asked else None
-            if shown is not None and not shown.any():
-                continue
+            if shown is not None and view and view.others and not shown.any():
+                continue  # spans() knows of the rest
             b = -(-(high - low) // sizes.c)
             keys, values = (
                 _padded(x[low:high], pad, b * sizes.c, dots.dtype)
@@ -199,24 +200,27 @@ class _Lonely:
     def __init__(self, rows: int) -> None:
         self.count = np.zeros(rows, dtype=int)
         self.key = np.zeros(rows, dtype=int)
+        self.settled = False
 
     def see(self, shown: Array | None, low: int, high: int) -> None:
         """Count the keys that a tile shows, as long as some query has seen fewer than two."""
-        if self.count.min() > 1:
+        if self.settled:
             return
         if shown is None:
             self.key[self.count == 0] = low
             self.count += high - low
+            self.settled = high - low > 1
             return
         shown = np.broadcast_to(shown, (self.count.size, high - low))
         first = (self.count == 0) & shown.any(axis=1)
         self.key[first] = low + np.argmax(shown[first], axis=1)
         self.count += np.count_nonzero(shown, axis=1)
+        self.settled = bool(self.count.min() > 1)
 
     def settle(self, output: Array, v: Array) -> None:
         """Put the value itself where a query saw one key."""
         alone = self.count == 1
-        if alone.any():
+        if not self.settled and alone.any():
             output[alone] = v[self.key[alone]]
 
 
@@ -277,8 +281,8 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
 
 
 def _parts(x: Array, dtype: np.dtype) -> Iterator[Array]:
-    """So few rows at a time that they stay in the first cache, in the dtype that is computed in."""
-    rows = max(1, 2**14 // max(1, x.shape[-1]))
+    """So few rows at a time that they stay in the cache, in the dtype that is computed in."""
+    rows = max(1, _PART // max(1, x.shape[-1]))
     for index in np.ndindex(*x.shape[:-2]):
         for i in range(0, x.shape[-2], rows):
             yield x[index][i : i + rows].astype(dtype, copy=False)
@@ -286,9 +290,12 @@ def _parts(x: Array, dtype: np.dtype) -> Iterator[Array]:
 
 def _longest(x: Array, dtype: np.dtype) -> float:
     """The length of the longest row; NaN if a number is NaN, inf if the square overflows."""
-    ones = np.ones(x.shape[-1], dtype)
-    squares = [np.max((part * part) @ ones) for part in _parts(x, dtype) if part.size]
-    return float(np.sqrt(np.max(squares))) if squares else 0.0
+    ones, longest = np.ones(x.shape[-1], dtype), []
+    squares = scratch((min(_PART // max(1, x.shape[-1]), x.shape[-2]) + 1, x.shape[-1]), dtype)
+    for part in _parts(x, dtype):
+        if part.size:
+            longest.append(np.max(np.multiply(part, part, out=squares[: len(part)]) @ ones))
+    return float(np.sqrt(np.max(longest))) if longest else 0.0
 
 
 def _largest(x: Array, dtype: np.dtype) -> float:
