@@ -62,7 +62,7 @@ def mark_file(file: str, flags: dict[str, Any]) -> list[Marked]:
     stages = [(stage.name, stage.problem) for stage in found.solve() if stage.problem.expect]
     if not stages:
         return [mark(found.problems[found.last])]
-    return [mark(replace(problem, file=f"{file}: {name}")) for name, problem in stages]
+    return [mark(replace(problem, file=f"{file}: {name}", options=found.options)) for name, problem in stages]
 
 
 def mark(problem: Problem) -> Marked:

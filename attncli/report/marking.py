@@ -153,10 +153,10 @@ def summary(results: Sequence[CheckResult], look: Look, points: Points | None = 
             told += f" ({points.total(result):g} of {points.most:g} points)"
         named = [diagnosis.mistake for diagnosis in result.diagnosis[:3]]
         yield told + (f" [{' or '.join(named)}]" if named else "")
-    counts = {
-        verdict: sum(result.verdict == verdict for result in results) for verdict in ("agrees", "rounded", "wrong")
-    }
-    yield f"{len(results)} files: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    verdicts = [result.verdict for result in results]
+    words = {"agrees": "agree" if verdicts.count("agrees") > 1 else "agrees", "rounded": "rounded", "wrong": "wrong"}
+    counts = [f"{verdicts.count(name)} {word}" for name, word in words.items() if name in verdicts]
+    yield f"{len(results)} marked: {', '.join(counts)}"
 
 
 def rows(results: Sequence[CheckResult], points: Points | None = None) -> list[list[str]]:

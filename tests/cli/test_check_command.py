@@ -1,0 +1,119 @@
+"""`check`, and --expect of the commands that compute: what is printed, and the exit status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from calling import Result
+
+Cli = Callable[..., Result]
+RIGHT = "scores: [[0, 1]]\nexpect: {weights: [[0.27, 0.73]]}\n"
+WRONG = "scores: [[0, 1]]\nexpect: {weights: [[0.37, 0.73]]}\n"
+
+
+def write(folder: Path, **files: str) -> list[Path]:
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return [folder / f"{name}.yaml" for name in files]
+
+
+def test_exit_status(cli: Cli, tmp_path: Path) -> None:
+    right, wrong = write(tmp_path, right=RIGHT, wrong=WRONG)
+    assert cli("check", right).status == 0
+    assert cli("check", wrong).status == 1
+    assert cli("check", right, wrong).status == 1
+
+
+def test_json_of_one_and_of_several(cli: Cli, tmp_path: Path) -> None:
+    right, wrong = write(tmp_path, right=RIGHT, wrong=WRONG)
+    assert json.loads(cli("check", wrong, "--format", "json").out)["first_wrong"]["at"] == [1, 1]
+    several = json.loads(cli("check", right, wrong, "--format", "json").out)
+    assert [each["verdict"] for each in several] == ["agrees", "wrong"]
+    assert several[0]["file"] == str(right)
+
+
+def test_a_bad_file_does_not_stop_the_others(cli: Cli, tmp_path: Path) -> None:
+    right, bad = write(tmp_path, right=RIGHT, bad="scores: [[0, 1]]\nexpect: {weights: [[1]]}\n")
+    result = cli("check", bad, right)
+    assert result.status == 2
+    assert "right.yaml: agrees" in result.out
+    assert "bad.yaml:2:" in result.err
+    assert "1 x 1" in result.err
+
+
+@pytest.mark.parametrize(
+    ("expect", "told"),
+    [
+        ("weights: [[1, 2, 3]]", "1 x 3"),
+        ("wieghts: [[1, 2]]", "did you mean 'weights'?"),
+        ("output: [[1, 2]]", "it has: scores"),
+        ("weights: [[1, x1]]", '"x1" is not a number'),
+    ],
+)
+def test_bad_hands(cli: Cli, tmp_path: Path, expect: str, told: str) -> None:
+    (bad,) = write(tmp_path, bad=f"scores: [[0, 1]]\nexpect: {{{expect}}}\n")
+    result = cli("check", bad)
+    assert (result.status, result.out) == (2, "")
+    assert told in result.err
+    assert "bad.yaml:2:" in result.err
+
+
+def test_nothing_to_check(cli: Cli, tmp_path: Path) -> None:
+    (empty,) = write(tmp_path, empty="scores: [[0, 1]]\n")
+    result = cli("check", empty)
+    assert result.status == 2
+    assert "nothing to check" in result.err
+
+
+def test_points(cli: Cli, tmp_path: Path) -> None:
+    (wrong,) = write(tmp_path, wrong=WRONG)
+    result = cli("check", wrong, "--points", "scores=2,weights=3")
+    assert "together 0 of 5" in result.out.replace("\n", " ")
+    assert cli("check", wrong, "--points", "weights").status == 2
+
+
+def test_a_list_of_problems(cli: Cli, tmp_path: Path) -> None:
+    text = "problems:\n- {title: first, scores: [[0, 1]], expect: {weights: [[0.27, 0.73]]}}\n"
+    text += "- {scores: [[0, 1]], expect: {weights: [[0.37, 0.73]]}}\n"
+    (both,) = write(tmp_path, both=text)
+    result = cli("check", both)
+    assert result.status == 1
+    assert f"{both}: first: agrees" in result.out
+
+
+def test_stages(cli: Cli, tmp_path: Path) -> None:
+    text = "stages:\n- {name: encoder, attention: self, X: [[1, 0], [0, 1]], score: dot}\n"
+    text += "- {name: decoder, attention: cross, X: [[1, 1]], Y: {stage: encoder, step: output}, score: dot,\n"
+    text += "   expect: {scores: [[1, 1]], weights: [[0.5, 0.6]]}}\n"
+    (staged,) = write(tmp_path, staged=text)
+    result = cli("check", staged, "--format", "json")
+    assert result.status == 1
+    assert json.loads(result.out)["steps"][0]["verdict"] == "agrees"
+
+
+def test_notes_are_quieted(cli: Cli, tmp_path: Path) -> None:
+    (cut,) = write(tmp_path, cut=WRONG.replace("0.37", "0.26"))
+    assert "cut, not rounded" in cli("check", cut).err
+    assert cli("check", cut, "--quiet").err == ""
+
+
+def test_expect_after_a_computation(cli: Cli) -> None:
+    result = cli("attend", "--scores", "[[0, 1]]", "--expect", "weights=[[0.37, 0.73]]")
+    assert result.status == 1
+    assert result.out.index("0.2689") < result.out.index("0.37!")
+    assert cli("attend", "--scores", "[[0, 1]]", "--expect", "weights=[[0.27, 0.73]]").status == 0
+
+
+def test_expect_does_not_spoil_data(cli: Cli) -> None:
+    result = cli("attend", "--scores", "[[0, 1]]", "--expect", "weights=[[0.37, 0.73]]", "--format", "json")
+    assert result.status == 1
+    assert json.loads(result.out)["steps"]["weights"]
+    assert "the first slip is in weights" in result.err
+
+
+def test_expect_wins_over_the_file(cli: Cli, tmp_path: Path) -> None:
+    (wrong,) = write(tmp_path, wrong=WRONG)
+    assert cli("check", wrong, "--expect", "weights=[[0.27, 0.73]]").status == 0
