@@ -119,8 +119,8 @@ def default_scale(given: Given) -> Changes:
     """1/sqrt(d_k) was used in place of the given scale or temperature."""
     d_k = given.widths.get("d_k")
     if d_k and (given.rules.scale is not None or given.rules.temperature is not None):
-        yield from _scaled(given, d_k**-0.5, f"the scores were divided by sqrt(d_k) = {number(d_k**0.5)}, "
-                                             f"not multiplied by the given scale {number(given.scale)}")  # fmt: skip
+        done = f"the scores were divided by sqrt(d_k) = {number(d_k**0.5)}"
+        yield from _scaled(given, d_k**-0.5, f"{done}, not multiplied by the given scale {number(given.scale)}")
 
 
 @mistake("scale-unasked", at=("scaled",), simplicity=2)
@@ -202,10 +202,9 @@ def bias_scaled(given: Given) -> Changes:
     """The bias was added before the scale, and scaled with the scores."""
     if given.bias is not None and given.has_scale:
         text = f"the bias was added before the scale, and so multiplied by {number(given.scale)} too"
-        with np.errstate(invalid="ignore"):
-            early = given["scaled"] + given.bias * given.scale
-        yield Change({"scaled": early, "biased": _cap(given, early)} if "scaled" in given.open
-                     else {"biased": _cap(given, early)}, text)  # fmt: skip
+        early = given["scaled"] + given.bias * given.scale
+        arrays = {"biased": _cap(given, early)}
+        yield Change(arrays | {"scaled": early} if "scaled" in given.open else arrays, text)
 
 
 # -- softmax ----------------------------------------------------------------------------------------------------
@@ -219,8 +218,10 @@ def _softmax(given: Given) -> bool:
 def softmax_over_queries(given: Given) -> Changes:
     """The softmax was taken over the other axis."""
     if _softmax(given):
-        yield Change({"weights": given.normalized(given.logits.mT).mT},
-                     "the softmax was taken over the queries: each column sums to 1, not each row")  # fmt: skip
+        weights = given.normalized(given.logits.mT).mT
+        yield Change(
+            {"weights": weights}, "the softmax was taken over the queries: each column sums to 1, not each row"
+        )
 
 
 @mistake("softmax-over-all", at=("weights",), simplicity=3)
@@ -238,8 +239,8 @@ def softmax_over_all(given: Given) -> Changes:
 def scores_by_sum(given: Given) -> Changes:
     """The scores were divided by their sum, without exponentials."""
     if _softmax(given):
-        yield Change({"weights": given.normalized(given.logits, normalizer="sum")},
-                     "the scores were divided by their sum; the exponentials are missing")  # fmt: skip
+        weights = given.normalized(given.logits, normalizer="sum")
+        yield Change({"weights": weights}, "the scores were divided by their sum; the exponentials are missing")
 
 
 @mistake("exp-only", at=("weights",), simplicity=2)

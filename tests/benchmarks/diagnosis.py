@@ -347,16 +347,16 @@ class Hand:
             return [
                 [[x if j <= i else -INF for j, x in enumerate(row)] for i, row in enumerate(part)] for part in logits
             ]
-        shown, value = c.shown, -INF
+        right, shown, value = c.shown, c.shown, -INF
         last = m - n if c.choice.get("aligned") == "bottom-right" else 0
         if self.does("no-mask", "mask-after-softmax"):
             shown = lambda i, j: True  # noqa: E731
         elif self.does("mask-inverted"):
-            shown = lambda i, j: not c.shown(i, j)  # noqa: E731
+            shown = lambda i, j: not right(i, j)  # noqa: E731
         elif self.does("other-triangle"):
-            shown = lambda i, j: c.shown(j, i)  # noqa: E731
+            shown = lambda i, j: right(j, i)  # noqa: E731
         elif self.does("diagonal-hidden"):
-            shown = lambda i, j: c.shown(i, j) and j != i + last  # noqa: E731
+            shown = lambda i, j: right(i, j) and j != i + last  # noqa: E731
         elif self.does("other-alignment"):
             other = 0 if last else m - n
             shown = lambda i, j: j <= i + other  # noqa: E731
@@ -606,7 +606,12 @@ def calculate(case: Case, written: set[str], places: int, cut: bool, carried: bo
 def steps_of(case: Case) -> list[str]:
     """The steps that this problem has."""
     found: list[str] = []
-    Hand(case, lambda name, parts: (found.append(name), parts)[1], right=True).run()
+
+    def note(name: str, parts: list[Grid]) -> list[Grid]:
+        found.append(name)
+        return parts
+
+    Hand(case, note, right=True).run()
     return found
 
 
@@ -661,16 +666,16 @@ class Answer:
 def check(text: str, folder: Path) -> Answer:
     """The one place where attncli is asked."""
     from attncli import load
-    from attncli.verify.diagnosis import diagnosis_of
-    from attncli.verify.marking import Marking
+    from attncli.verify.check import check as marked
 
     path = folder / "p.json"
     path.write_text(text)
     start = time.process_time()
-    marking = Marking(load(path))
-    diagnoses = diagnosis_of(marking)
+    told = marked(load(path)).to_dict()
     seconds = time.process_time() - start
-    return Answer(marking.first_wrong, [(d.mistake, d.step, d.text) for d in diagnoses if d.exact_match], seconds)
+    wrong = told["first_wrong"]
+    diagnoses = [(d["mistake"], d["step"], d["text"]) for d in told["diagnosis"] if d["exact_match"]]
+    return Answer(wrong and str(wrong["step"]).partition("[")[0], diagnoses, seconds)
 
 
 def reproduces(case: Case, sheet: Sheet, step: str, name: str) -> bool:
@@ -870,13 +875,19 @@ def without_mistakes(count: int, seed: int) -> list[str]:
     """Hands without a mistake that were called wrong, in `count` of them."""
     alarms = []
     with tempfile.TemporaryDirectory() as temporary:
-        for number in range(count):
+        number, checked = -1, 0
+        while checked < count:
+            number += 1
             rnd = random.Random(f"right/{seed}/{number}")
             case = draw(rnd, rnd.choice(ALL))
             names = steps_of(case)
             written = {name for name in names if rnd.random() < 0.6} | {rnd.choice(["weights", "output"])}
             places, habit = rnd.randint(2, 4), rnd.choice(HABITS)
-            sheet = Careful(case, habit, places).calculate(written)
+            try:
+                sheet = Careful(case, habit, places).calculate(written)
+            except ZeroDivisionError:
+                continue
+            checked += 1
             answer = check(as_text(problem_file(case, sheet)), Path(temporary))
             if answer.first_wrong is not None:
                 alarms.append(
@@ -950,7 +961,9 @@ class Careful(Hand):
             rows = []
             for row in part:
                 e = [0.0 if x == -INF else self.short(math.exp(x)) for x in row]
-                rows.append([x / sum(e) if sum(e) else y for x, y in zip(e, softmax(row), strict=True)])
+                if not any(e) and any(x > -INF for x in row):
+                    raise ZeroDivisionError  # nobody goes on from a row of zeros
+                rows.append([x / sum(e) if sum(e) else 0.0 for x in e])
             made.append(rows)
         return made
 
