@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from attncli.core.projections import join_heads, with_past
+from attncli.core.projections import join_heads, split_heads, with_past
 from attncli.core.scores import ScoreSpec
 from attncli.lazy import Array, np
 from attncli.registry import Entry
@@ -203,14 +203,31 @@ class Flow(Generic[V]):
             shares = self._shared_exponentials(axes)
             counts = self._counts(self.step("exp"))
         else:
-            start = self._kernel_values() if frame.normalizer.facts.get("of_kernel") else self._logits()
+            start = self._to_share()
             counts = self._counts(start)
             shares = numbers.shares(frame.normalizer, start, counts, axes)
-        empty = ~np.any(np.broadcast_to(counts, (*counts.shape[:-1], frame.m)), axis=-1, keepdims=True)
+        rule = {"nan": np.nan, "uniform": 1 / max(1, frame.m)}.get(frame.rules.empty_rows, 0.0)
+        return self._unless_empty(shares, np.broadcast_to(counts, (*counts.shape[:-1], frame.m)), rule)
+
+    def _weights_back(self) -> V:
+        frame, numbers = self.frame, self.numbers
+        start = self._to_share()
+        counts = self._counts(start)
+        counts = np.broadcast_to(counts, (*counts.shape[:-2], frame.n, frame.m)).mT
+        turned = numbers.shaped(_turned, start)
+        shares = numbers.shares(frame.normalizer, turned, counts, frame.sequences + 3)
+        return self._unless_empty(shares, counts, 0.0)
+
+    def _unless_empty(self, shares: V, counts: Array, rule: float) -> V:
+        """The shares; in rows that see nothing what the rule says."""
+        empty = np.asarray(~counts.any(axis=-1, keepdims=True))
         if not empty.any():
             return shares
-        rule = {"zero": 0.0, "nan": np.nan, "uniform": 1 / max(1, frame.m), "error": 0.0}[frame.rules.empty_rows]
-        return numbers.joined(empty, numbers.given("weights", np.full(1, rule)), shares)
+        return self.numbers.joined(empty, self.numbers.given("weights", np.full(1, rule)), shares)
+
+    def _to_share(self) -> V:
+        """What the normalizer takes: the scores as they have come, or kernel values."""
+        return self._kernel_values() if self.frame.normalizer.facts.get("of_kernel") else self._logits()
 
     def _shared_exponentials(self, axes: int) -> V:
         from attncli.core.normalizers import find_normalizer
@@ -254,7 +271,21 @@ class Flow(Generic[V]):
             joined = numbers.added(joined, numbers.given("b_O", inputs["b_O"].reshape(-1)))
         return joined
 
+    def _output_back(self) -> V:
+        frame, numbers = self.frame, self.numbers
+        values = self.step("X")
+        if "W_V" in frame.inputs:
+            weight = numbers.given("W_V", frame.inputs["W_V"])
+            values = numbers.product(values, weight, frame.axes("X"), self._is_last)
+        split = numbers.shaped(lambda array: split_heads("X", array, frame.heads), values)
+        back = numbers.product(self.step("weights_back"), split, frame.sequences + 3, self._is_last)
+        return numbers.shaped(join_heads, back)
+
     @property
     def _is_last(self) -> bool:
         """Whether it is the target itself that is computed, and no step on the way to it."""
         return self._depth == 0
+
+
+def _turned(array: Array) -> Array:
+    return array.mT

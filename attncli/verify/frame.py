@@ -24,7 +24,7 @@ from attncli.problem.problem import Problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-JOINED = ("X", "Y", "Q", "K", "V", "output", "past_k", "past_v")
+JOINED = ("X", "Y", "Q", "K", "V", "output", "output_back", "past_k", "past_v")
 # Each step from the scores on is made from the last of those before it that the problem has.
 CHAIN = ("kernel", "scores", "scaled", "capped", "biased", "masked")
 
@@ -71,7 +71,7 @@ class Frame:
         return 2 if self._is_joined(step) else 2 + (self.trace.heads is not None)
 
     def _is_joined(self, step: str) -> bool:
-        return step in JOINED and (self.joined or step == "output")
+        return step in JOINED and (self.joined or step.startswith("output"))
 
     def split(self, name: str, array: Array) -> Array:
         """Q, K or V, a matrix of its own for each query head."""
@@ -135,7 +135,7 @@ class Frame:
         if core.masks is not None and self.rules.masks:
             self.shown = self._table(core.masks.visible())
         self.counts = unbarred & self.shown
-        if not np.isneginf(self.rules.mask_value):
+        if not np.isneginf(self.rules.mask_value) and not self.normalizer.facts.get("visible_only"):
             sees = np.any(self.counts, axis=-1, keepdims=True)
             self.counts = self.counts | (sees & ~self.shown)
         self.sums_to_one = bool(find_normalizer(self.rules.normalizer).facts.get("sums_to_one"))
@@ -147,9 +147,10 @@ class Frame:
 
     def is_hidden(self, step: str) -> Array | None:
         """Where a step of scores or weights has hidden cells, in the one form; None where there are none."""
-        if self.trace.visible is None or step not in ("masked", "exp", "weights"):
+        if self.trace.visible is None or step not in ("masked", "exp", "weights", "weights_back"):
             return None
-        return np.broadcast_to(~self._table(self.trace.visible), self.exact(step).shape)
+        hidden = np.broadcast_to(~self._table(self.trace.visible), self.exact("weights").shape)
+        return hidden.mT if step == "weights_back" else hidden
 
 
 def index_of(frame: Frame, step: str, indices: Sequence[int]) -> tuple[int | slice, ...]:

@@ -13,7 +13,7 @@ from attncli.verify.written import near
 if TYPE_CHECKING:
     from attncli.verify.marking import Marking
 
-_BY_KEY = ("X", "Y", "K", "V")
+_BY_KEY = ("X", "Y", "K", "V", "weights_back", "output_back")
 _MOST = 6
 
 
@@ -89,7 +89,7 @@ def _explained(marking: Marking, entry: Entry, x: Array, row: int | None, single
 def _all(match: Array, axes: int) -> Array:
     """Whether all of a step matches, for each habit."""
     padded: Array = match.reshape((1,) * (GRID + axes - match.ndim) + match.shape)
-    every: Array = padded.all(axis=tuple(range(GRID, GRID + axes)))
+    every: Array = np.asarray(padded.all(axis=tuple(range(GRID, GRID + axes))))
     return every
 
 

@@ -125,7 +125,7 @@ class Marking:
 
     def adjusted_rows(self, step: str, written: Written) -> Array | None:
         """Rows of weights that are written so as to sum to exactly 1, (..., n, 1); None where there are none."""
-        if step != "weights" or not self.frame.sums_to_one:
+        if step not in ("weights", "weights_back") or not self.frame.sums_to_one:
             return None
         total = written.value.sum(axis=-1, keepdims=True)
         adjusted: Array = np.abs(total - 1) < 1e-6 * written.unit.max(axis=-1, keepdims=True)
@@ -226,7 +226,7 @@ def _bounded(step: str, value: Array, half: Array, sums_to_one: bool) -> Box:
     box = Box(value - half, value + half)
     if step in ("kernel", "exp", "sum"):
         box = Box(np.where(value >= 0, np.maximum(box.low, 0), box.low), box.high)
-    if step == "weights" and sums_to_one:
+    if step in ("weights", "weights_back") and sums_to_one:
         inside = (value >= 0) & (value <= 1)
         box = Box(
             np.where(inside, np.maximum(box.low, 0), box.low), np.where(inside, np.minimum(box.high, 1), box.high)

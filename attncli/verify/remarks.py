@@ -18,12 +18,12 @@ def remarks(marking: Marking) -> list[str]:
     columns = marking.frame.trace.layout == "columns"
     for entry, mark in zip(marking.entries, marking.marks, strict=True):
         found += _rounding(mark)
-        if entry.step == "weights":
-            if entry.written.whole and not entry.written.fits(marking.frame.exact("weights")):
+        if entry.step in ("weights", "weights_back"):
+            if entry.written.whole and not entry.written.fits(marking.frame.exact(entry.step)):
                 found.append(f"{mark.step}: written as whole numbers, which the right weights are not: "
                              "nothing was checked by them")  # fmt: skip
             elif marking.frame.sums_to_one:
-                found += _row_sums(mark, marking.frame.trace.leading_names("weights"), columns)
+                found += _row_sums(mark, marking.frame.trace.leading_names(entry.step), columns)
         if mark.reason:
             found.append(f"{mark.step}: follows with {mark.reason}")
     if marking.explained_by_rounded_inputs():

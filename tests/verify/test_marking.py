@@ -182,6 +182,16 @@ def test_sequences(tmp_path: Path) -> None:
     assert verdicts(checked(text + "  weights[1]: [[0.73, 0.27]]\n", tmp_path)) == {"weights[1]": "agrees"}
 
 
+def test_both_ways(tmp_path: Path) -> None:
+    """The example of two directions: each key over the queries, e^1 e^0 e^1 and e^2 e^1 e^3."""
+    text = "attention: cross\nX: [[0, 1], [1, 0], [1, 1]]\nY: [[1, 0], [2, 1]]\nscore: dot\nboth_ways: true\nexpect:\n"
+    right = "  weights_back: [[0.16, 0.42, 0.42], [0.09, 0.24, 0.67]]\n"
+    assert verdicts(checked(text + right, tmp_path)) == {"weights_back": "agrees"}
+    slip = text + "  weights_back: [[0.26, 0.32, 0.42], ~]\n".replace("~", "[0.09, 0.24, 0.67]")
+    stated = {"weights_back": "wrong", "output_back": "follows"}
+    assert verdicts(checked(slip + "  output_back: [[0.74, 0.68], [0.91, 0.76]]\n", tmp_path)) == stated
+
+
 def test_masked_cells_are_points(tmp_path: Path) -> None:
     text = "scores: [[0, 1], [2, 3]]\nV: [[1], [1000]]\nmask: causal\nexpect:\n"
     text += "  masked: [[0, -inf], [2, 3]]\n  weights: [[1.0, 0.0], [0.3, 0.7]]\n  output: [[20.0], [~]]\n"
