@@ -145,6 +145,14 @@ def scores_transposed(given: Given) -> Changes:
         yield from _scores(given, given["scores"].mT, "the scores are K Q^T, not Q K^T: rows and columns are exchanged")
 
 
+@mistake("transposed", at=(*_PROJECTIONS, "weights", "output"), source="tokens as rows or as columns", simplicity=3)
+def transposed(given: Given) -> Changes:
+    """A step was written transposed."""
+    for step in (*_PROJECTIONS, "weights", "output"):
+        if step in given.open and step in given and given[step].shape[-1] == given[step].shape[-2]:
+            yield Change({step: given[step].mT}, f"{step} is written transposed: rows and columns are exchanged", step)
+
+
 @mistake("scores-of-features", at=("scores",), source="K^T Q, Q^T K, Q K, Q Q^T, K K^T", simplicity=5)
 def scores_of_features(given: Given) -> Changes:
     """Another product of Q and K was computed, which has the same shape here."""

@@ -154,6 +154,8 @@ class Hand:
         if self.does("rows-exchanged"):
             k = choice["other"][0] % len(part)
             part[i], part[k] = part[k], part[i]
+        if self.does("transposed"):
+            parts = [turned(part) for part in parts]
         if self.does("constant-factor"):
             parts = [each(part, lambda x: x * choice["factor"]) for part in parts]
         return parts
@@ -438,7 +440,7 @@ SLIPS = ("term-left-out", "product-sign", "product-wrong", "cell-sign", "rows-ex
 OTHERS = ("scale-default", "scale-unasked", "mask-unasked", "no-bias", "bias-sign", "bias-before-scale", "no-softcap",
           "softcap-after-mask", "scores-transposed", "scores-of-features", "key-value-exchanged",
           "weights-transposed-before-V", "constant-factor", "kernel-distance", "not-normalized",
-          "softmax-of-kernel")  # fmt: skip
+          "softmax-of-kernel", "transposed")  # fmt: skip
 ALL = SCALED + MASKED + SOFTMAX + PROJECTED + HEADS + SLIPS + OTHERS
 
 
@@ -480,7 +482,7 @@ def draw(rnd: random.Random, mistake: str) -> Case:
         d_v = d_k
     if mistake == "not-projected":
         d_k = d_v = d
-    if mistake == "product-from-the-left":
+    if mistake in ("product-from-the-left", "transposed"):
         d = d_k = d_v = n = m = rnd.randint(2, 4)
         cross = False
     if mistake in ("kernel-distance", "not-normalized", "softmax-of-kernel"):
@@ -537,11 +539,13 @@ def draw(rnd: random.Random, mistake: str) -> Case:
         choice["shift"] = rnd.choice([1, -1])
     if mistake == "finite-mask-value":
         choice["value"], choice["added"] = float(rnd.choice([-1, -2, -5, -10])), rnd.random() < 0.3
-    if mistake in SLIPS or mistake == "constant-factor":
+    if mistake in SLIPS or mistake in ("constant-factor", "transposed"):
         products = ["Q", "K", "V", "scores"] + (["output"] if heads == 1 else [])
         steps = products if mistake in ("term-left-out", "product-sign", "product-wrong") else [*products, "weights"]
         if mistake == "constant-factor":
             steps = ["scores", "scaled", "weights"] if score == "scaled-dot" else ["scores", "weights"]
+        if mistake == "transposed":
+            steps = ["Q", "K", "V", "weights", "output"]
         step = rnd.choice(steps)
         choice |= {
             "step": step, "cell": (rnd.randrange(6), rnd.randrange(6)), "other": (rnd.randrange(6), rnd.randrange(6)),
@@ -786,7 +790,7 @@ def variants(case: Case, name: str) -> Iterator[Case]:
         yield replace(case, mistake=name, choice={"aligned": case.choice.get("aligned")} | way)
 
 
-UNIVERSAL = set(ALL) - set(SLIPS) - {"constant-factor", "heads-joined-other-order"}
+UNIVERSAL = set(ALL) - set(SLIPS) - {"constant-factor", "heads-joined-other-order", "transposed"}
 
 
 @dataclass

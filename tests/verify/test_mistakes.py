@@ -69,6 +69,10 @@ def diagnosed(tmp_path: Path, text: str) -> list[Diagnosis]:
             BASE + "scale: 0.5\n", "weights", "[[0.468311, 0.063379, 0.468311], [0.063379, 0.468311, 0.468311]]",
             "scale-inverted", "divided by 0.5",
         ),
+        (
+            "scores: [[1, 2], [3, 1]]\n", "weights", "[[0.2689, 0.8808], [0.7311, 0.1192]]",
+            "transposed", "rows and columns are exchanged",
+        ),
         (BASE + KEEP, "weights", "[[0, 0.330238, 0.669762], [0, 0, 1]]", "mask-inverted", "inverted"),
         (
             BASE + "mask: {lengths-per-query: [2, 0]}\n", "weights",
