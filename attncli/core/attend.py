@@ -239,8 +239,10 @@ class Attention:
         self.empty = ~np.any(visible, axis=-1, keepdims=True) | (self.extent.m == 0)
 
     def bind_masks(self) -> Masks | None:
-        """The masks for these sizes; None where the problem begins after them."""
-        return None if self.begin == "masked" else Masks(self.rules.masks, self.extent, self.rules.alignment)
+        """The masks for these sizes; None where there are none, or the problem begins after them."""
+        if self.begin == "masked" or not self.rules.masks:
+            return None
+        return Masks(self.rules.masks, self.extent, self.rules.alignment)
 
     def weights(self) -> None:
         """The normalizer over the keys; then the rule for queries that see no key."""

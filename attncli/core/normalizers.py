@@ -110,6 +110,9 @@ def none(logits: Array, visible: Array) -> Array:
 
 def row_maximum(logits: Array, visible: Array) -> Array:
     """The largest visible score of each row, (..., n, 1); 0 in a row that sees nothing; NaN where one is NaN."""
+    if logits.shape[-1] and visible.all():
+        greatest: Array = logits.max(axis=-1, keepdims=True)
+        return greatest
     shown = np.where(visible, logits, -np.inf)
     largest: Array = shown.max(axis=-1, keepdims=True, initial=-np.inf)
     nothing = ~np.any(visible, axis=-1, keepdims=True)
@@ -119,6 +122,9 @@ def row_maximum(logits: Array, visible: Array) -> Array:
 def exp_shifted(logits: Array, visible: Array) -> Array:
     """e^(s - largest), 0 where hidden. +inf or NaN in what is visible gives NaN."""
     with np.errstate(invalid="ignore"):
+        if visible.all():
+            exponentials: Array = np.exp(logits - row_maximum(logits, visible))
+            return exponentials
         return np.where(visible, np.exp(np.where(visible, logits, 0) - row_maximum(logits, visible)), 0)
 
 

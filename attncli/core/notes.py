@@ -46,7 +46,9 @@ class Spoiled:
 
 def spoiled_scores(logits: Array, counted: Array, empty: Array) -> Spoiled:
     """What among the scores (..., n, m) gives NaN."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
+        if np.isfinite(logits.sum()):  # neither NaN nor infinity anywhere
+            return Spoiled([], 0, empty & False)
         bad: Array = (np.isnan(logits) | np.isposinf(logits)) & counted
         sunk: Array = np.isneginf(logits).all(axis=-1, keepdims=True) & ~empty if logits.shape[-1] else empty & False
     count = int(bad.sum())
@@ -71,8 +73,11 @@ def spoiled_values(v: Array, counted: Array) -> Array:
 
     v: (..., m, d_v)   counted: (..., n, m), or what broadcasts to it
     """
-    spoiled: Array = np.logical_not(np.isfinite(v).all(axis=-1))
-    return spoiled & counted.any(axis=-2) if spoiled.any() else spoiled
+    finite = np.isfinite(v)
+    if finite.all():
+        return np.zeros(v.shape[:-1], bool)
+    spoiled: Array = np.logical_not(finite.all(axis=-1))
+    return spoiled & counted.any(axis=-2)
 
 
 def attended_values(reaching: Array, extent: Extent) -> list[str]:

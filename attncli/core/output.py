@@ -11,9 +11,9 @@ def weighted_sum(weights: Array, v: Array, counted: Array) -> Array:
     weights: (..., n, m)   v: (..., m, d_v)   counted: where a key has a say, broadcasts to the weights
     """
     finite: Array = np.isfinite(v)
-    spoiled = ~np.all(finite, axis=-1, keepdims=True)[..., 0]  # (..., m)
-    if not spoiled.any():
+    if finite.all():
         return weights @ v
+    spoiled = ~np.all(finite, axis=-1, keepdims=True)[..., 0]  # (..., m)
     result: Array = weights @ np.where(spoiled[..., None], v.dtype.type(0), v)
     counted = np.broadcast_to(counted, weights.shape)
     for j in np.flatnonzero(spoiled.reshape(-1, spoiled.shape[-1]).any(axis=0)):

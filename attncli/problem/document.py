@@ -13,7 +13,7 @@ from attncli.problem.convert_node import Nodes
 from attncli.problem.formats import ReadOptions
 from attncli.problem.problem import Problem
 from attncli.problem.reading import READ_OPTIONS, Reading, SharedFiles, read_options, split_stage
-from attncli.problem.settings import find_key
+from attncli.problem.settings import FIELDS, find_key
 from attncli.problem.values import Setting, StageRef
 from attncli.problem.yamltree import Node, compose, is_plain, pairs_of, place_of, scalar_value
 
@@ -165,7 +165,7 @@ def _fields(root: Node, file: str, layer: Layer) -> dict[str, tuple[Node, Place]
     found: dict[str, tuple[Node, Place]] = {}
     for key, key_node, value in pairs_of(root):
         place = place_of(key_node, file)
-        if is_plain(key_node) and not isinstance(scalar_value(key_node), str):
+        if key not in FIELDS and is_plain(key_node) and not isinstance(scalar_value(key_node), str):
             layer.errors.append(InputError(f"the key {key or 'null'} is not a word", place=place,
                                            hint="keys are names such as X, W_Q or score"))
             continue
@@ -192,10 +192,9 @@ def _read_options(
     fields: dict[str, tuple[Node, Place]], file: str, options: Layer, shared: Layer | None, layer: Layer
 ) -> ReadOptions:
     """How text files are read: options win over the problem, the problem over what its list shares."""
-    nodes = Nodes(file, Reading())
     for name in READ_OPTIONS:
         if name in fields:
-            _convert(name, *fields[name], nodes, layer)
+            _convert(name, *fields[name], Nodes(file, Reading()), layer)
     layers = [each for each in (shared, layer, options) if each is not None]
     return read_options(merge(layers)[0])
 

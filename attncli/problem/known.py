@@ -28,6 +28,7 @@ class Known:
     def __init__(self, problem: Problem, unknown: frozenset[str]) -> None:
         self.problem = problem
         self.unknown = unknown
+        self.sources = {letter: self._source(letter) for letter in "QKV"}
         self.shapes = {
             name: self.as_rows(name, matrix.array.shape)
             for name, matrix in problem.inputs.items()
@@ -72,11 +73,13 @@ class Known:
 
     def data(self, letter: str) -> str | None:
         """The name of what Q, K or V is made of: itself, X or Y; None where there is nothing."""
-        inputs = {*self.problem.inputs, *self.unknown}
-        if letter in inputs:
-            return letter
-        candidates = ("X",) if letter == "Q" else ("Y", "X")
-        return next((name for name in candidates if name in inputs), None)
+        return self.sources[letter]
+
+    def _source(self, letter: str) -> str | None:
+        for name in (letter, "X") if letter == "Q" else (letter, "Y", "X"):
+            if name in self.problem.inputs or name in self.unknown:
+                return name
+        return None
 
     def width(self, letter: str) -> int | None:
         """The features of Q, K or V after projection, where they are known."""

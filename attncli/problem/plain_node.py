@@ -14,7 +14,7 @@ from attncli.problem.reading import Reading, check_step, split_steps, split_word
 from attncli.problem.settings import Field, check_choice, check_integer, check_number
 from attncli.problem.values import StageRef, placed
 from attncli.problem.yamlmatrix import matrix_from_node
-from attncli.problem.yamltree import Node, is_plain, pairs_of, place_of, scalar_value
+from attncli.problem.yamltree import Node, is_null, is_plain, pairs_of, place_of, scalar_value
 
 
 class PlainNodes:
@@ -30,7 +30,7 @@ class PlainNodes:
 
     def value(self, field: Field, node: Node) -> Any:
         """The normal form of what stands at a key. Raises AttnError, with places, for everything that is wrong."""
-        if node.id == "scalar" and scalar_value(node) is None:
+        if is_null(node):
             raise InputError(f"{field.name} has no value", place=self.place(node), hint="leave the key out")
         return self.kinds[field.kind](field, node)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attncli.core.masks import MASKS, Extent
+from attncli.core.scores import SCORES
 from attncli.errors import AttnError, ShapeError, UsageError
 from attncli.lazy import np
 from attncli.problem.known import Known, Shape, times
@@ -143,6 +144,8 @@ class _Sizes(Known):
         key_heads = self.problem.kv_heads or heads
         if d_q % heads or d_k % key_heads:
             return  # the core says so
+        if d_q // heads == d_k // key_heads and not SCORES.find(score.score).parameters:
+            return  # vectors of one size, and nothing else that could not fit
         try:
             spec = self.problem.score_spec()
             if spec is not None:
@@ -199,6 +202,8 @@ class _Sizes(Known):
 
     def masks(self, n: int, m: int) -> Iterator[AttnError]:
         """Lengths within the keys, as many numbers as queries or keys ...: each mask is made for the sizes, unused."""
+        if not self.problem.masks:
+            return
         begins = self.problem.begins
         names = [begins] if begins else [self.data("Q"), self.data("K")]
         leading = [self.shapes.get(name or "", ())[:-2] for name in names]

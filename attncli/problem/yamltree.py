@@ -26,6 +26,8 @@ NULL = frozenset(("", "~", "null", "Null", "NULL"))
 BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _TAG = "implicit"  # what the resolver says of every node that has no tag of its own
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+# No number begins so; true, false and null do.
+_WORD = re.compile("(?!sqrt|inf|nan)[a-z_]", re.IGNORECASE | re.ASCII)
 _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 
@@ -119,10 +121,15 @@ def is_plain(node: Node) -> bool:
     return not node.style
 
 
+def is_null(node: Node) -> bool:
+    """Whether nothing stands where a value is expected, or null."""
+    return node.id == "scalar" and node.value in NULL and is_plain(node)
+
+
 def scalar_value(node: Node) -> str | float | bool | None:
     """A scalar by YAML 1.2: null, true, false and decimals where they are written plainly, else its text."""
     text: str = node.value
-    if not is_plain(node):
+    if not is_plain(node) or (_WORD.match(text) and text not in NULL and text not in BOOL):
         return text
     if text in NULL:
         return None
