@@ -78,7 +78,7 @@ def raise_all(errors: list[AttnError]) -> None:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like `name`, or None; case is looked past, since `w_q` for `W_Q` is the usual slip."""
-    by_fold = {}
+    by_fold: dict[str, str] = {}
     for candidate in known:
         by_fold.setdefault(candidate.casefold(), candidate)
     close = get_close_matches(name.casefold(), by_fold, n=1)

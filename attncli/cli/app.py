@@ -20,6 +20,7 @@ COMMANDS = {
     "self": ("attncli.cli.self_", "Self-attention: Q, K and V all from X."),
     "cross": ("attncli.cli.cross", "Cross-attention: Q from X, K and V from Y."),
     "run": ("attncli.cli.run", "Compute what a problem file describes."),
+    "explain": ("attncli.cli.explain", "The arithmetic behind one row or cell, step by step."),
     "decode": ("attncli.cli.decode", "The same attention one query at a time, as a decoder generates."),
     "batch": ("attncli.cli.batch", "Many problems in one process, in several, or on a cluster."),
     "check": ("attncli.cli.check", "Mark numbers calculated by hand, and name the first slip."),

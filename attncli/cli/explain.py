@@ -1,0 +1,68 @@
+"""`attncli explain PROBLEM --query Q [--key K]`: the arithmetic behind one row or cell."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from attncli.cli.options import problem_options
+from attncli.errors import UsageError
+from attncli.problem.settings import FIELDS
+
+# An explanation is one text: it has formats of its own, and is written to no file of numbers.
+_LEFT_OUT = ("show", "top", "stats", "format", "output", "force", "save_problem", "dry_run", "expect", "rounded_inputs")
+
+
+def _formats(incomplete: str) -> list[str]:
+    from attncli.report.explanation import EXPLANATIONS
+
+    return [name for name in EXPLANATIONS.names() if name.startswith(incomplete)]
+
+
+@problem_options(only=[name for name in FIELDS if name not in _LEFT_OUT])
+def command(
+    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="a problem file, .yaml or .json")],
+    query: Annotated[str, typer.Option("--query", metavar="Q", help="position from 1, or label; the#2 is the second")],
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="K", help="likewise; without it the whole row", show_default=False)
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", metavar="text|markdown|latex", help="how it is written", autocompletion=_formats)
+    ] = "text",
+    exact: Annotated[bool, typer.Option("--exact", help="keep roots, fractions and e (needs sympy)")] = False,
+    round_steps: Annotated[
+        int | None,
+        typer.Option("--round-steps", metavar="P", help="what a person gets who rounds each step to P places"),
+    ] = None,
+    **flags: Any,
+) -> int:
+    """Write the numbers into the formulas, step by step, down to one weight, or to the output of one query.
+
+    attncli explain problem.yaml --query it --key animal
+    """
+    from attncli.cli import console
+    from attncli.cli.shared import look_of, read_problems
+    from attncli.explain.explanation import explain
+    from attncli.report.explanation import EXPLANATIONS, write
+
+    EXPLANATIONS.find(format, place="--format")
+    if exact and round_steps is not None:
+        raise UsageError("--exact and --round-steps do not go together", hint="exact numbers are not rounded")
+    if round_steps is not None and not 0 <= round_steps <= 17:
+        raise UsageError(f"{round_steps} is not among 0..17", place="--round-steps")
+    found = read_problems({}, flags, problem)
+    if not isinstance(found, list) or len(found) > 1:
+        raise UsageError("the file holds several problems", place=problem, hint="explain takes a file with one problem")
+    explanation = explain(found[0], query, key)
+    kept = None
+    if exact:
+        from attncli.explain.exact import Exact
+
+        kept = Exact(found[0])
+    look = look_of(found[0].options)
+    for line in write(explanation, format, look, exact=kept, rounded=round_steps):
+        console.write(f"{line}\n")
+    if not found[0].options.get("quiet"):
+        console.notes(explanation.notes)
+    return console.DONE

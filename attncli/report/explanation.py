@@ -1,0 +1,210 @@
+"""Explanations as text, Markdown and LaTeX: the formula, the numbers put in, the result, each on its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from attncli.explain.explanation import Explanation, Group, Line, Section
+from attncli.explain.formulas import formula
+from attncli.explain.terms import Cell
+from attncli.registry import Registry
+from attncli.report.look import Look
+from attncli.report.notation import LATEX, TEXT, Notation
+from attncli.report.numbers import spell_one
+
+if TYPE_CHECKING:
+    from attncli.explain.exact import Exact
+
+EXPLANATIONS = Registry("format of an explanation")
+
+
+@dataclass
+class Writing:
+    """How one explanation is written: its notation, and what stands in a cell's place.
+
+    rounded: the places to which a person rounds each step, or None. exact: keeps roots and fractions, or None.
+    """
+
+    explanation: Explanation
+    notation: Notation
+    look: Look
+    exact: Exact | None = None
+    rounded: int | None = None
+
+    def number(self, value: float, decimals: int | None = None) -> str:
+        """A number as it is written: whole and short ones in full, others to the precision."""
+        if decimals is None and repr(float(value)).rstrip("0").rstrip(".").lstrip("-").replace(".", "", 1).isdigit():
+            short = repr(float(value)).removesuffix(".0")
+            if len(short.partition(".")[2]) <= self.look.precision:
+                return self.notation.number("0" if short == "-0" else short)
+        return self.notation.number(spell_one(value, self.look.precision if decimals is None else decimals))
+
+    def round_step(self, value: float) -> float:
+        """A number as somebody has it who rounds it to the places of --round-steps."""
+        return float(spell_one(value, self.rounded or 0, self.look.rounding))
+
+    def value_of(self, section: Section, cell: Cell) -> float:
+        """The number of a cell, rounded on the way where that is asked for."""
+        if self.rounded is None:
+            return section.working.value(cell)
+        return section.working.rounded(cell, self.round_step)
+
+    def leaf(self, section: Section) -> Callable[[Cell], tuple[str, int]]:
+        """What stands for a cell inside a term, and how tightly it binds."""
+
+        def write(cell: Cell) -> tuple[str, int]:
+            exact = self.exact.value(section.working, cell) if self.exact else None
+            if exact is not None:
+                return self.notation.exact(exact)
+            text = self.number(self.value_of(section, cell))
+            return text, self.notation.binding(text)
+
+        return write
+
+    def result(self, section: Section, cell: Cell) -> str:
+        """The number that a line ends in."""
+        decimals = None if self.rounded is None or section.working.term(cell) is None else self.rounded
+        return self.number(self.value_of(section, cell), decimals)
+
+
+def equation(writing: Writing, section: Section, line: Line) -> str:
+    """What stands behind `weights[it, animal] = `: the term with numbers, and the result; words are not among it.
+
+    With exact numbers, the exact result too where it is shorter than the term, and then the decimals it is close to.
+    """
+    notation, result = writing.notation, writing.result(section, line.cell)
+    if line.term is None:
+        return result
+    term = notation.term(line.term, writing.leaf(section), writing.number)
+    exact = writing.exact.value(section.working, line.cell) if writing.exact else None
+    if exact is None:
+        return result if term == result else f"{term} = {result}"
+    value = notation.exact(exact)[0]
+    members = f"{term} = {value}" if len(value) < len(term.replace(" ", "")) else term
+    return members if value == result else f"{members} {notation.close} {result}"
+
+
+def comparison(writing: Writing, section: Section, line: Line) -> str:
+    """What the rounding on the way made of a number, where it made a difference."""
+    if writing.rounded is None or line.term is None:
+        return ""
+    right = section.working.value(line.cell)
+    shown = writing.number(right, writing.rounded)
+    return "" if shown == writing.result(section, line.cell) else f"right: {writing.number(right)}"
+
+
+def label(writing: Writing, section: Section, cell: Cell) -> tuple[str, list[str]]:
+    """A cell's step and its labels, as it lies in the layout: (`scores`, [`it`, `animal`])."""
+    trace, working = writing.explanation.trace, section.working
+    kinds = {"K": ("key", "feature"), "V": ("key", "feature")}.get(cell.step)
+    if kinds is None:
+        scores = cell.step in ("kernel", "scores", "scaled", "capped", "biased", "masked", "exp", "weights")
+        kinds = ("query", "key" if scores else "feature")
+    names = {"query": trace.query_labels, "key": trace.key_labels}
+    offset = working.offsets.get(cell.step, 0)
+    told = [
+        names[kind][at] if kind in names else str(at + 1 + offset) for kind, at in zip(kinds, cell.index, strict=True)
+    ]
+    if cell.step in ("sum", "tau"):
+        return cell.step, told[:1]
+    return cell.step, told[::-1] if trace.layout == "columns" else told
+
+
+def title(writing: Writing) -> str:
+    """What is explained."""
+    trace = writing.explanation.trace
+    query = trace.query_labels[writing.explanation.query]
+    key = writing.explanation.key
+    return query if key is None else f"{query} -> {trace.key_labels[key]}"
+
+
+def left_out(group: Group) -> str:
+    """The lines that are not shown."""
+    return f"and {group.left_out} more like these"
+
+
+@EXPLANATIONS("text")
+def text(writing: Writing) -> Iterator[str]:
+    """Plain text for the terminal: a heading a step, a line a number."""
+    look = writing.look
+    yield look.label(title(writing))
+    for section in writing.explanation.sections:
+        if section.title:
+            yield f"\n{section.title}"
+        for group in section.groups:
+            yield f"\n{group.step} = {formula(section.working, group.step)[0]}"
+            for line in group.lines:
+                step, labels = label(writing, section, line.cell)
+                members = equation(writing, section, line)
+                words = "; ".join(filter(None, [line.words, comparison(writing, section, line)]))
+                yield f"  {step}[{', '.join(map(look.label, labels))}] = {members}" + (f"   ({words})" if words else "")
+            if group.left_out:
+                yield f"  ... {left_out(group)}"
+
+
+@EXPLANATIONS("markdown")
+def markdown(writing: Writing) -> Iterator[str]:
+    """Markdown: the same lines as a list, in code, so that no sign of them is taken for markup."""
+    from attncli.report.markup import escape_markdown
+
+    yield f"## {escape_markdown(writing.look.label(title(writing)))}"
+    for section in writing.explanation.sections:
+        if section.title:
+            yield f"\n### {section.title}"
+        for group in section.groups:
+            yield f"\n**{group.step}** = {_code(formula(section.working, group.step)[0])}\n"
+            for line in group.lines:
+                step, labels = label(writing, section, line.cell)
+                members = equation(writing, section, line)
+                words = "; ".join(filter(None, [line.words, comparison(writing, section, line)]))
+                code = _code(f"{step}[{', '.join(map(writing.look.label, labels))}] = {members}")
+                yield f"- {code}" + (f" ({escape_markdown(words)})" if words else "")
+            if group.left_out:
+                yield f"- … {left_out(group)}"
+
+
+@EXPLANATIONS("latex")
+def latex(writing: Writing) -> Iterator[str]:
+    """LaTeX: an align* for each step, which needs amsmath alone."""
+    from attncli.report.markup import escape_latex
+
+    look = writing.look
+    yield rf"\subsection*{{{escape_latex(look.label(title(writing)))}}}"
+    for section in writing.explanation.sections:
+        if section.title:
+            yield rf"\subsubsection*{{{section.title}}}"
+        for group in section.groups:
+            yield r"\begin{align*}"
+            name = rf"\mathit{{{group.step}}}"
+            lines = [rf"{name} &= {formula(section.working, group.step)[1]}"]
+            for line in group.lines:
+                step, labels = label(writing, section, line.cell)
+                place = r",\,".join(rf"\text{{{escape_latex(look.label(each))}}}" for each in labels)
+                members = equation(writing, section, line)
+                words = "; ".join(filter(None, [line.words, comparison(writing, section, line)]))
+                told = rf" \quad\text{{({escape_latex(words)})}}" if words else ""
+                lines.append(rf"\mathit{{{step}}}_{{{place}}} &= {members}{told}")
+            if group.left_out:
+                lines.append(rf"&\;\;\text{{{left_out(group)}}}")
+            yield " \\\\\n".join(lines)
+            yield r"\end{align*}"
+
+
+NOTATIONS: dict[str, Notation] = {"text": TEXT, "markdown": TEXT, "latex": LATEX}
+
+
+def write(
+    explanation: Explanation, format: str, look: Look, *, exact: Any = None, rounded: int | None = None
+) -> Iterator[str]:
+    """The lines of an explanation in one of the EXPLANATIONS. Raises InputError for an unknown format."""
+    entry = EXPLANATIONS.find(format, place="--format")
+    notation = NOTATIONS.get(format, TEXT)
+    yield from entry.function(Writing(explanation, notation, look, exact, rounded))
+
+
+def _code(code: str) -> str:
+    """A code span that survives backticks inside."""
+    fence = "``" if "`" in code else "`"
+    return f"{fence} {code} {fence}" if "`" in code else f"{fence}{code}{fence}"
