@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _BY_KEY = ("X", "Y", "K", "V", "weights_back", "output_back")
 _MOST = 6
+_LARGEST = 5000  # terms in a row: beyond that, no hand calculated it, and the search would take seconds
 
 
 def habit_of(marking: Marking, entry: Entry, unexplained: Array) -> Habit | None:
@@ -24,7 +25,7 @@ def habit_of(marking: Marking, entry: Entry, unexplained: Array) -> Habit | None
     the habit must explain what it wrote before, too. unexplained: the cells that need it, which are looked at first.
     """
     used = entry.written.unit[~entry.written.blank & (entry.written.unit > 0)]
-    if not used.size:
+    if not used.size or _terms(marking) > _LARGEST:
         return None
     places = int(np.rint(-np.log10(used.min())))
     habits = Habits(_places(places))
@@ -35,6 +36,13 @@ def habit_of(marking: Marking, entry: Entry, unexplained: Array) -> Habit | None
         consistent = [earlier for earlier in marking.earlier if earlier.step not in slips]
         found = _search(marking, habits, entry, slips, consistent, unexplained, single)
     return found
+
+
+def _terms(marking: Marking) -> int:
+    """How many terms the sums of one row have, together: what is computed once for each habit."""
+    trace = marking.frame.trace
+    widths = [trace.rows(name).shape[-1] for name in ("X", "Y", "K", "V") if name in trace]
+    return marking.frame.m * max(widths, default=1)
 
 
 def _places(places: int) -> list[int]:

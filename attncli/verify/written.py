@@ -135,7 +135,7 @@ def as_written(
     were meant, where the file has lost them.
     """
     values = np.asarray(values, dtype=np.float64)
-    texts = _flat(spelling) if spelling is not None else _shortest(values)
+    texts = _flat(spelling, values.ndim) if spelling is not None else _shortest(values)
     blank = np.array([text is None for text in texts], dtype=bool).reshape(values.shape)
     places = _places(texts)
     if significant is not None:
@@ -190,10 +190,12 @@ def _significant_units(values: Array, places: list[int | None], significant: int
     return np.where(np.isnan(written), 0.0, 10.0 ** np.where(known, power, finest))
 
 
-def _flat(nested: Any) -> list[Any]:
-    if not isinstance(nested, list | tuple):
-        return [nested]
-    return [text for part in nested for text in _flat(part)]
+def _flat(nested: Any, depth: int) -> list[Any]:
+    """The texts of lists within lists, so many deep."""
+    flat = [nested] if depth == 0 else nested
+    for _ in range(depth - 1):
+        flat = [text for part in flat for text in part]
+    return list(flat)
 
 
 def _shortest(values: Array) -> list[str | None]:
