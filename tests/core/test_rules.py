@@ -65,6 +65,13 @@ def test_rule_1_other_rules_for_empty_queries(rule: str, weights: list[float], o
     assert trace["sum"][1, 0] == 0
 
 
+def test_rule_1_uniform_attends_to_everything() -> None:
+    v = V.copy()
+    v[2, 1] = np.nan
+    output = attend(scores=np.ones((2, 3)), V=v, empty_rows="uniform", **EMPTY)["output"]
+    np.testing.assert_allclose(output, [[2, 3], [3, np.nan]])
+
+
 def test_rule_1_an_error_names_the_query() -> None:
     with pytest.raises(AttnError, match="query 2 sees no key"):
         attend(scores=np.ones((2, 3)), V=V, empty_rows="error", **EMPTY)
@@ -239,6 +246,13 @@ SIZES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"scale": 1.0, "temperature": 1.0}, {"Q": (1, 3), "K": (2, 3)}, "scale and temperature"),
     ({"empty_rows": "mean"}, {"Q": (1, 3), "K": (2, 3)}, "unknown rule for empty rows 'mean'"),
     ({"temperature": 2.0, "d_k": None}, {"scaled": (1, 3), "bias": (2, 2)}, "bias is 2 x 2, but the scores are 1 x 3"),
+    ({"masks": (mask_spec("keep", np.ones((2, 3))),)}, {"scores": (3, 3)}, "keep is 2 x 3, but the scores are 3 x 3"),
+    ({"masks": (mask_spec("keep", np.ones((3, 1))),)}, {"scores": (3, 3)}, "keep is 3 x 1, but the scores are 3 x 3"),
+    (
+        {"masks": (mask_spec("causal", None, "top-left"), mask_spec("window", "1,1", "bottom-right"))},
+        {"scores": (3, 3)},
+        "different alignments",
+    ),
     ({}, {"Q": np.ones((1, 3), dtype=complex), "K": (2, 3)}, "Q holds complex numbers"),
     ({}, {"Q": np.full((1, 3), "a"), "K": (2, 3)}, "Q holds .* not a number"),
     ({}, {"Q": np.array([[None]]), "K": (2, 3)}, "Q holds object"),
