@@ -16,7 +16,7 @@ from attncli.core.maskargs import decide_array_axes
 from attncli.core.masks import Extent, Masks, MaskSpec
 from attncli.core.normalizers import exp_shifted, find_normalizer, row_maximum, weigh
 from attncli.core.output import weighted_sum
-from attncli.core.projections import common_dtype, join_heads, project
+from attncli.core.projections import common_dtype, join_heads, project, together
 from attncli.core.qkv import as_matrix, query_key_value
 from attncli.core.scores import ScoreSpec, score_spec
 from attncli.core.trace import Trace, wanted
@@ -145,7 +145,7 @@ class Attention:
             for name, value in self.parameters.items()
         }
         values = np.asarray(score.function(q, k, **parameters)).astype(self.dtype, copy=False)
-        shape = (*np.broadcast_shapes(q.shape[:-2], k.shape[:-2]), q.shape[-2], k.shape[-2])
+        shape = (*together(q.shape[:-2], k.shape[:-2]), q.shape[-2], k.shape[-2])
         if values.shape != shape:
             raise ShapeError(f"the score {score.name!r} gave {values.shape}, not (..., n, m) = {shape}")
         return values
@@ -161,7 +161,7 @@ class Attention:
         """The sizes of the scores, by which masks and biases are read."""
         shape, heads, v = self.logits.shape, self.parts.heads, self.parts.v
         tail = 2 if heads is None else 3
-        batch = shape[:-tail] if v is None else np.broadcast_shapes(shape[:-tail], v.shape[:-tail])
+        batch = shape[:-tail] if v is None else together(shape[:-tail], v.shape[:-tail])
         self.extent = Extent(tuple(batch), heads, shape[-2], shape[-1], self.parts.past)
 
     def scaled(self) -> None:
@@ -236,7 +236,7 @@ class Attention:
         if self.masks and self.rules.masks:
             self.steps["masked"] = self.logits
         self.visible, self.counted = visible, counted
-        self.empty = ~np.any(visible, axis=-1, keepdims=True) | (self.extent.m == 0)
+        self.empty = ~visible.any(axis=-1, keepdims=True) | (self.extent.m == 0)
 
     def bind_masks(self) -> Masks | None:
         """The masks for these sizes; None where there are none, or the problem begins after them."""

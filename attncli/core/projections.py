@@ -55,10 +55,15 @@ def with_past(name: str, past: Array, now: Array, heads: int | None) -> Array:
     return np.concatenate(spread, axis=-2)
 
 
+def together(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shapes broadcast together; equal ones, which is most of the time, without asking NumPy."""
+    return shapes[0] if len({*shapes}) == 1 else np.broadcast_shapes(*shapes)
+
+
 def common_leading(arrays: Mapping[str, Array]) -> tuple[int, ...]:
     """The leading axes of matrices, broadcast together. Raises ShapeError where they do not match."""
     try:
-        return np.broadcast_shapes(*(array.shape[:-2] for array in arrays.values()))
+        return together(*(array.shape[:-2] for array in arrays.values()))
     except ValueError:
         told = ", ".join(f"{name} {' x '.join(map(str, array.shape))}" for name, array in arrays.items())
         raise ShapeError(f"the leading axes do not match: {told}", hint="sequences must be as many, or 1") from None
