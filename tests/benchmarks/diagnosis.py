@@ -213,7 +213,7 @@ class Hand:
         if c.W.get("O") is not None and not self.does("no-W_O"):
             weight = c.W["O"]
             assert weight is not None
-            joined = times(joined, turned(weight) if self.does("W_O-transposed") else weight)
+            joined = self.product("W_O", joined, turned(weight) if self.does("W_O-transposed") else weight)
         self.step("output", [joined])
 
     def projection(self, name: str) -> Grid:
