@@ -14,7 +14,7 @@ from attncli.errors import MachineError, UsageError
 if TYPE_CHECKING:
     from attncli.batch.run import Executor
 
-_PATIENCE = 3  # seconds until a scheduler that does not answer is not there
+_PATIENCE = 2  # seconds until a scheduler that does not answer is not there
 _CHUNK = 10
 
 

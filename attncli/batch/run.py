@@ -14,7 +14,7 @@ from typing import Any
 from attncli.batch.jobs import Job
 from attncli.batch.stamp import BESIDE, JOURNAL, Stamp, digest, read_journal, read_stamp
 from attncli.batch.work import WRITERS, How, Outcome, Task, compute, compute_all, portable
-from attncli.errors import AttnError, MachineError
+from attncli.errors import AttnError, InputError, MachineError
 
 # Below so many seconds of work, other processes cost more than they give.
 WORTH = 1.0
@@ -37,6 +37,13 @@ class Folder:
             for left in self.path.glob(".attncli-*.tmp"):  # of a batch that was killed
                 left.unlink(missing_ok=True)
             self.journal = read_journal(self.path) if self.beside else {}
+
+    def make(self) -> None:
+        """Make the folder where it is missing. Raises InputError where that cannot be."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot make the folder: {error.strerror}", place=f"-o {self.path}") from None
 
     def file(self, name: str) -> Path:
         """Where the result of that name lies."""

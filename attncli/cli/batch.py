@@ -86,6 +86,8 @@ def command(
     folder = target.prepare(found, how)
     summary = Summary(len(found.jobs), folder, bool(flags["quiet"]))
     with _executor(dask, jobs, len(found.jobs)) as executor, summary.progress() as advance, target.stream() as write:
+        if folder is not None:
+            folder.make()
         try:
             for outcome in run(found.jobs, how, folder, executor):
                 write(outcome)

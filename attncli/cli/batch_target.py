@@ -47,7 +47,7 @@ class Target:
         return self.format == "jsonl" and self.path is None
 
     def prepare(self, found: Found, how: How) -> Folder | None:
-        """The folder, made where it is missing. Raises InputError for results that may not be written."""
+        """The folder, which need not exist yet. Raises InputError for results that may not be written."""
         from attncli.batch.run import Folder
 
         if self.path is None:
@@ -58,10 +58,6 @@ class Target:
             return None
         folder = Folder(self.path, how, self.resume, self.force)
         raise_all(list(_misplaced(found, folder)) or list(_existing(found, folder)))
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot make the folder: {error.strerror}", place=f"-o {self.path}") from None
         return folder
 
     @contextmanager
