@@ -85,9 +85,12 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return by_fold[close[0]] if close else None
 
 
-def unknown(kind: str, name: str, known: Iterable[str], *, place: Place | str | None = None) -> InputError:
-    """An unknown name, with the nearest known one and the whole list as a hint."""
+def unknown(
+    kind: str, name: str, known: Iterable[str], *, of: str = "", place: Place | str | None = None
+) -> InputError:
+    """An unknown name (of something, if said), with the nearest known one and the whole list as a hint."""
     names = list(known)
     close = nearest(name, names)
     meant = f"did you mean {close!r}? " if close else ""
-    return InputError(f"unknown {kind} {name!r}", place=place, hint=f"{meant}known: {', '.join(names)}")
+    what = f"unknown {kind} {name!r}" + (f" of {of}" if of else "")
+    return InputError(what, place=place, hint=f"{meant}known: {', '.join(names)}")

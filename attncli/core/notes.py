@@ -27,9 +27,11 @@ def empty_queries(empty: Array, rule: str, extent: Extent) -> str:
     """
     indices = np.argwhere(empty)
     places = [_where("query", index[:-1], extent) for index in indices[: _LISTED + 1]]
-    got = {"zero": "weights and output 0", "nan": "NaN", "uniform": "equal weights", "error": "an error"}[rule]
-    what = "sees no key" if len(places) == 1 else "see no key"
-    return f"{_listed(places, len(indices))} {what}: {got} (--empty-rows {rule})"
+    what = f"{_listed(places, len(indices))} {'sees' if len(places) == 1 else 'see'} no key"
+    if rule == "error":
+        return what
+    got = {"zero": "weights and output 0", "nan": "NaN", "uniform": "equal weights"}[rule]
+    return f"{what}: {got} (--empty-rows {rule})"
 
 
 @dataclass

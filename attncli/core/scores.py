@@ -49,7 +49,7 @@ def score_spec(name: str | Callable[..., Any], parameters: Mapping[str, Any] | N
     entry = SCORES.find(name)
     for given in parameters:
         if given not in entry.parameters:
-            raise unknown(f"parameter of the score {name!r}", given, entry.parameters or ["none at all"])
+            raise unknown("parameter", given, entry.parameters or ["none at all"], of=f"the score {name!r}")
     required = [given for given, default in entry.parameters.items() if default is inspect.Parameter.empty]
     missing = [given for given in required if given not in parameters]
     if missing:

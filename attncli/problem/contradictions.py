@@ -163,7 +163,7 @@ def _parameters(problem: Problem) -> Iterator[AttnError]:
     for name, value in choice.parameters.items():
         place = value.place if isinstance(value, Matrix) else choice.place
         if name not in known:
-            yield unknown(f"parameter of the score {choice.score!r}", name, known or ["none at all"], place=place)
+            yield unknown("parameter", name, known or ["none at all"], of=f"the score {choice.score!r}", place=place)
         elif isinstance(known[name], float | int) and isinstance(value, Matrix):
             yield UsageError(f"{name} of the score {choice.score!r} is a number, not a matrix", place=place)
         elif not isinstance(known[name], float | int) and not isinstance(value, Matrix):
