@@ -421,5 +421,7 @@ def _told(exact: list[Tried]) -> list[Diagnosis]:
 
 def _same(one: Tried, other: Tried) -> bool:
     mine = one.change.arrays
-    alike = set(mine) == set(other.change.arrays) and not (one.change.local or other.change.local)
+    alike = set(mine) == set(other.change.arrays) and not (
+        one.entry.facts.get("local") or other.entry.facts.get("local")
+    )
     return alike and all(np.allclose(one.numbers(name), other.numbers(name), rtol=1e-12, atol=1e-12) for name in mine)

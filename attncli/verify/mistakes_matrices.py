@@ -35,6 +35,11 @@ def _reprojected(given: Given, ways: Mapping[str, tuple[Array, Array | None]], d
             continue  # the sizes do not allow this mistake
         if other.shape[-2:] == given[name].shape[-2:] and not np.array_equal(other, given[name]):
             made[name] = other
+    yield from _together(made, done)
+
+
+def _together(made: Mapping[str, Array], done: str) -> Changes:
+    """All of these projections at once, then fewer of them: a person makes a mistake in one or in each."""
     for count in range(len(made), 0, -1):
         for names in combinations(made, count):
             yield Change({name: made[name] for name in names}, done.format(names=_and(names)), names[0])
@@ -102,12 +107,14 @@ def not_projected(given: Given) -> Changes:
 @mistake("product-from-the-left", at=_PROJECTIONS, source="W X with tokens as rows", simplicity=4)
 def product_from_the_left(given: Given) -> Changes:
     """W X was computed where tokens are rows and X W is meant."""
+    made = {}
     for name in _PROJECTIONS:
         weight, source = _weight(given, name), given.frame.source(name)
         if name in given.open and weight is not None and source in given:
             data = given[source]
             if weight.shape[-1] == data.shape[-2] and (weight @ data).shape[-2:] == given[name].shape[-2:]:
-                yield Change({name: weight @ data}, f"{name} is W_{name} {source}, not {source} W_{name}", name)
+                made[name] = weight @ data
+    yield from _together(made, "{names} made as W X, not as X W")
 
 
 @mistake("no-projection-bias", at=(*_PROJECTIONS, "output"), simplicity=1)
@@ -148,8 +155,10 @@ def scores_transposed(given: Given) -> Changes:
 @mistake("transposed", at=(*_PROJECTIONS, "weights", "output"), source="tokens as rows or as columns", simplicity=3)
 def transposed(given: Given) -> Changes:
     """A step was written transposed."""
-    for step in (*_PROJECTIONS, "weights", "output"):
-        if step in given.open and step in given and given[step].shape[-1] == given[step].shape[-2]:
+    for step in dict.fromkeys((*_PROJECTIONS, given.target)):
+        if step not in given.open or step not in given or step not in (*_PROJECTIONS, "weights", "output"):
+            continue
+        if given[step].shape[-1] == given[step].shape[-2]:
             yield Change({step: given[step].mT}, f"{step} is written transposed: rows and columns are exchanged", step)
 
 

@@ -39,7 +39,7 @@ def diagnosed(tmp_path: Path, text: str) -> list[Diagnosis]:
             "product-wrong", "V, k2, feature 1: the product 3 x 0",
         ),
         (COLUMN, "Q", "[[1, 0], [4, 1]]", "weights-transposed", "the weight matrix of Q was transposed"),
-        (COLUMN, "Q", "[[5, 2], [2, 1]]", "product-from-the-left", "Q is W_Q X, not X W_Q"),
+        (COLUMN, "Q", "[[5, 2], [2, 1]]", "product-from-the-left", "Q made as W X, not as X W"),
         ("scores: [[1, 2, 3]]\n", "weights", "[[0.453047, 1.231509, 3.347589]]", "exp-by-score-sum", "sum of the"),
         (
             BASE + KEEP, "weights", "[[0.50349, 0.248255, 0.248255], [0.248255, 0.50349, 0.248255]]",
