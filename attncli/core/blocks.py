@@ -18,10 +18,11 @@ from attncli.core.masks import Extent, Masks
 from attncli.core.qkv import as_matrix, query_key_value
 from attncli.core.scores import ScoreSpec, additive, concat, hidden_layer
 from attncli.core.visibility import Band, Index, RowsView
+from attncli.core.workers import scratch
 from attncli.lazy import Array, np
 
 # What a thread may hold of rows x m arrays, of which the plain path has about ten at once.
-_BLOCK_BYTES = 32 * 2**20
+_BLOCK_BYTES = 16 * 2**20
 _ARRAYS = 10
 _HIDDEN_LAYER = 2**16  # numbers of a hidden layer at once: they stay in the second-level cache
 _CONVERTED_BY_BLOCK = ("Q", "K", "V", "bias", "kernel", "scores", "scaled", "masked")
@@ -237,15 +238,15 @@ def _through_tanh(q_h: Array, k_h: Array, w: Array) -> Array:
     q_h: (r, h)   k_h: (m, h)   w: (h,)
     """
     (rows, h), m = q_h.shape, k_h.shape[0]
-    turned = np.ascontiguousarray(k_h.T)
     scores = np.empty((rows, m), q_h.dtype)
     strip = max(64, _HIDDEN_LAYER // max(1, h))
-    memory = np.empty(h * min(strip, m), q_h.dtype)
+    memory = scratch((h * min(strip, m),), q_h.dtype)
     for low in range(0, m, strip):
-        keys = turned[:, low : low + strip]
+        keys = np.ascontiguousarray(k_h[low : low + strip].T)
         hidden = memory[: keys.size].reshape(keys.shape)
         for row in range(rows):
-            np.add(keys, q_h[row, :, None], out=hidden)
+            hidden[...] = q_h[row, :, None]  # a copy and a sum of equal shapes: faster than one that broadcasts
+            hidden += keys
             np.tanh(hidden, out=hidden)
             np.matmul(w, hidden, out=scores[row, low : low + strip])
     return scores

@@ -13,7 +13,7 @@ from attncli.errors import MachineError
 from attncli.lazy import Array, np
 
 # What blocks take on each thread, measured; and the program itself.
-_THREAD = 48 * 2**20
+_THREAD = 32 * 2**20
 _ASIDE = 32 * 2**20
 # Arrays of n x m that the definition holds at once besides the steps, measured: of softmax, of one that sorts.
 _PASSING, _SORTING = 2, 6

@@ -2,7 +2,8 @@
 
     python tests/benchmarks/memory.py [--small] [--json FILE] [--check]
 
---small takes a quarter of the tokens, for a machine in a hurry. Memory counts from what the process held with its inputs.
+--small takes a quarter of the tokens, for a machine in a hurry. Memory counts from what the process held with its
+inputs.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli.core.attend import Attention, Rules, attend
+from attncli.core.blocks import Large
 from attncli.core.masks import mask_spec
 from attncli.core.normalizers import NORMALIZERS
 from attncli.core.online import Sizes
@@ -224,3 +227,38 @@ def test_an_error_in_a_block_ends_all_threads() -> None:
     with pytest.raises(InputError, match="no score today"):
         attend(inputs, Rules(score=score_spec(broken)), ("output",))
     assert threading.active_count() == running
+
+
+def test_a_half_precision_file_is_converted_by_block(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    inputs = {}
+    for name in ("Q", "K", "V"):
+        np.save(tmp_path / f"{name}.npy", rng.standard_normal((600, 8)).astype(np.float16))
+        inputs[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
+    large = Large(inputs, Rules())
+    assert all(np.shares_memory(large.inputs[name], inputs[name]) for name in inputs)
+    got = attend(inputs, Rules(), ("output",)).rows("output")
+    assert got.dtype == np.float32
+    expected = Attention({name: x.astype(float) for name, x in inputs.items()}, Rules()).trace(None).rows("output")
+    np.testing.assert_allclose(got, expected, atol=2e-6)
+
+
+def test_additive_never_holds_its_hidden_layer() -> None:
+    rng = np.random.default_rng(7)
+    inputs = {name: rng.standard_normal((1024, 64)) for name in ("Q", "K", "V")}
+    tracemalloc.start()
+    attend(inputs, Rules(score=score_spec("additive")), ("output",))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100e6 < 1024 * 1024 * 64 * 8
+
+
+def test_grouped_heads_are_shared_not_copied() -> None:
+    rng = np.random.default_rng(8)
+    inputs = {"Q": rng.standard_normal((1, 8, 300, 4)), "K": rng.standard_normal((1, 2, 300, 4))}
+    inputs["V"] = rng.standard_normal((1, 2, 300, 4))
+    large = Large(inputs, Rules())
+    assert np.shares_memory(large.own(large.parts.k, (0, 3)), inputs["K"][0, 0])
+    assert np.shares_memory(large.own(large.parts.k, (0, 4)), inputs["K"][0, 1])
+    plain = Attention(inputs, Rules()).trace(None).rows("output")
+    np.testing.assert_allclose(attend(inputs, Rules(), ("output",)).rows("output"), plain, atol=1e-14)
