@@ -45,7 +45,7 @@ BEFORE: dict[str, tuple[str, ...]] = {
 _ENTRIES = ("weights", "sum", "exp", "masked", "biased", "capped", "scaled", "scores", "kernel")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Change:
     """One way to make a mistake: what some steps become instead, and the sentence for the person.
 
