@@ -236,7 +236,7 @@ class Attention:
         if self.masks and self.rules.masks:
             self.steps["masked"] = self.logits
         self.visible, self.counted = visible, counted
-        self.empty: Array = ~visible.any(axis=-1, keepdims=True) | (self.extent.m == 0)
+        self.empty: Array = np.logical_not(visible.any(axis=-1, keepdims=True)) | (self.extent.m == 0)
 
     def bind_masks(self) -> Masks | None:
         """The masks for these sizes; None where there are none, or the problem begins after them."""

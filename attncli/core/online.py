@@ -75,8 +75,8 @@ class Tiler:
         self.padded_k, self.padded_v = scratch((b * c, d_k), dtype), scratch((b * c, d_v), dtype)
         self.ones = np.ones((1, c), dtype)
 
-    def block(self, unit: Unit) -> tuple[Array, Array, Array]:
-        """Output (rows, d_v), log of the sum (rows, 1) and which queries see nothing (rows, 1)."""
+    def block(self, unit: Unit, output: Array) -> tuple[Array, Array]:
+        """Fill the output (rows, d_v); log of the sum (rows, 1) and which queries see nothing (rows, 1)."""
         dots, sizes = self.dots, self.dots.sizes
         q, k, v = dots.own(unit.index)
         part = slice(unit.start, unit.stop)
@@ -114,11 +114,11 @@ class Tiler:
             sums = np.matmul(self.ones, scores, out=self.sums[:b, :a])
             denominator += np.add.reduce(sums, axis=(0, 2))
         below = denominator.reshape(-1, 1)[:rows]
-        output = total.reshape(-1, total.shape[-1])[:rows] / np.where(below == 0, 1, below)
+        np.divide(total.reshape(-1, total.shape[-1])[:rows], np.where(below == 0, 1, below), out=output)
         if lonely is not None:
             lonely.settle(output, v)
         shift = 0 if dots.unshifted else largest.reshape(-1, 1)[:rows]
-        return output, np.log(below) + shift, below == 0
+        return np.log(below) + shift, below == 0
 
     def _turn(self, q: Array, a: int) -> None:
         """q, scaled, with the features first: (a, d_k, r); rows that fill up the last part are zeros."""

@@ -66,16 +66,13 @@ def attend_by_blocks(
     lse = np.empty((*large.lead, extent.n, 1), large.dtype) if "lse" in keep and is_softmax(large) else None
     dots = find_dots(large, sizes) if is_softmax(large) else None
 
-    def put(unit: Unit, of_rows: Array | None, logarithm: Callable[[], Array]) -> None:
-        if output is not None:
-            output[unit.index][unit.start : unit.stop] = of_rows
-        if lse is not None:
-            lse[unit.index][unit.start : unit.stop] = logarithm()
-
     def by_rows() -> Callable[[Unit], None]:
         def work(unit: Unit) -> None:
             block = large.block(unit)
-            put(unit, block.steps.get("output"), block.lse)
+            if output is not None:
+                output[unit.index][unit.start : unit.stop] = block.steps["output"]
+            if lse is not None:
+                lse[unit.index][unit.start : unit.stop] = block.lse()
 
         return work
 
@@ -84,10 +81,12 @@ def attend_by_blocks(
         tiler = Tiler(dots)
 
         def work(unit: Unit) -> None:
+            rows = slice(unit.start, unit.stop)
+            of_rows = np.empty((unit.stop - unit.start, 0), large.dtype) if output is None else output[unit.index][rows]
             with np.errstate(all="ignore"):
-                of_rows, logarithm, empty = tiler.block(unit)
-            large.empty[unit.index][unit.start : unit.stop] = empty
-            put(unit, of_rows, lambda: logarithm)
+                logarithm, large.empty[unit.index][rows] = tiler.block(unit, of_rows)
+            if lse is not None:
+                lse[unit.index][rows] = logarithm
 
         return work
 
