@@ -3,8 +3,8 @@
 Most of the text of a problem is such matrices, and a node for each number costs twenty times what the number does. So
 a matrix in brackets is taken out of the text before it is composed, and a word of the same length is left in its place,
 which keeps every line and column. Where such a word turns up as anything but a value of its own (within quotes, say),
-the text is composed as it is. A `Literal` looks like the node that the matrix would have become, and becomes it when
-somebody asks for more than its numbers.
+the text is composed as it is; so is what is no matrix of plain numbers after all. A `Literal` looks like the node that
+the matrix would have become, and becomes it when somebody asks for more than its numbers.
 """
 
 from __future__ import annotations
@@ -24,47 +24,40 @@ _INK = re.compile(r"[^\r\n]")
 class Literal:
     """A matrix in brackets as it stands in the text: a node of YAML whose parts are composed when they are asked for.
 
-    compose: gives the node of a text, as yaml.compose does.
+    rows: its numbers. compose: gives the node of a text, as yaml.compose does.
     """
 
     id = "sequence"
     style = None
     flow_style = True
 
-    def __init__(self, text: str, scalar: Any, compose: Callable[[str], Any]) -> None:
+    def __init__(self, text: str, rows: list[list[float]], scalar: Any, compose: Callable[[str], Any]) -> None:
         self.text = text
+        self.rows = rows
         self.tag = scalar.tag
         self.start_mark = scalar.start_mark
         self.end_mark = scalar.end_mark
+        # An anchor may stand before the bracket.
+        self._at = scalar.end_mark.line, scalar.end_mark.column - len(scalar.value)
         self._compose = compose
 
     @property
     def count(self) -> int:
         """How many nodes it stands for."""
-        return 1 + self.text.count(",") + self.text.count("[")
+        return 1 + sum(1 + len(row) for row in self.rows)
 
     @cached_property
     def value(self) -> list[Any]:
         """The nodes of its rows, with the places that they have in the whole text."""
         import yaml
 
-        node = self._compose(" " * self.start_mark.column + self.text)
+        first, column = self._at
+        node = self._compose(" " * column + self.text)
         for row in node.value:
             for inner in (row, *row.value):
-                line, column = self.start_mark.line + inner.start_mark.line, inner.start_mark.column
-                inner.start_mark = yaml.Mark("", 0, line, column, None, 0)  # type: ignore[arg-type]
+                mark = inner.start_mark
+                inner.start_mark = yaml.Mark("", 0, first + mark.line, mark.column, None, 0)
         rows: list[Any] = node.value
-        return rows
-
-    def rows(self) -> list[list[float]] | None:
-        """Its numbers; None where a closer look is needed: rows of unequal length, 1e400, what is no number after all."""
-        cells = [row.partition("[")[2].split(",") for row in self.text[1:-1].split("]")[:-1]]
-        try:
-            rows = [list(map(float, row)) for row in cells]
-        except ValueError:
-            return None
-        if len({len(row) for row in rows}) != 1 or any(math.inf in row or -math.inf in row for row in rows):
-            return None
         return rows
 
 
@@ -72,21 +65,34 @@ class Literals:
     """A text without its matrices, and the matrices by the words that stand for them."""
 
     def __init__(self, text: str) -> None:
-        self.taken: dict[str, str] = {}
+        self.taken: dict[str, tuple[str, list[list[float]]]] = {}
         usable = MARK not in text and "\t" not in text and "[" in text
         self.text = _MATRIX.sub(self._word, text) if usable else text
 
     def _word(self, match: re.Match[str]) -> str:
         word, text = f"{MARK}{len(self.taken)}", match[0]
         lines = text.splitlines(keepends=True)
-        if len(word) > len(lines[0].rstrip("\r\n")):
+        rows = _numbers(text)
+        if rows is None or len(word) > len(lines[0].rstrip("\r\n")):
             return text
-        self.taken[word] = text
+        self.taken[word] = text, rows
         if len(lines) == 1:
             return word.ljust(len(text))
         return word + _INK.sub(" ", text[len(word) :])
 
     def node(self, scalar: Any, compose: Callable[[str], Any]) -> Literal | None:
         """The matrix that a scalar stands for; None where the word is part of something else."""
-        text = self.taken.get(scalar.value)
-        return Literal(text, scalar, compose) if text is not None and not scalar.style else None
+        taken = self.taken.get(scalar.value)
+        return Literal(*taken, scalar, compose) if taken is not None and not scalar.style else None
+
+
+def _numbers(text: str) -> list[list[float]] | None:
+    """Its rows; None where a closer look is needed: rows of unequal length, 1e400, what is no number after all."""
+    cells = [row.partition("[")[2].split(",") for row in text[1:-1].split("]")[:-1]]
+    try:
+        rows = [list(map(float, row)) for row in cells]
+    except ValueError:
+        return None
+    if len({len(row) for row in rows}) != 1 or any(math.inf in row or -math.inf in row for row in rows):
+        return None
+    return rows

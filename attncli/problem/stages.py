@@ -181,8 +181,8 @@ def _check_step(stage: str, address: str, shapes: Mapping[str, Shape]) -> Shape:
         return shapes[step]
     padded = (1,) * (len(leading) - len(indices)) + indices
     if len(padded) != len(leading) or any(not 1 <= i <= size for i, size in zip(padded, leading, strict=False)):
-        told = " x ".join(map(str, leading)) or "no"
-        raise InputError(f"the stage {stage!r} has no {address}", hint=f"{step} has {told} leading axes, from 1 on")
+        told = f"counted from 1, up to {', '.join(map(str, leading))}" if leading else f"{step} is a single matrix"
+        raise InputError(f"the stage {stage!r} has no {address}", hint=told)
     return shapes[step][-2:]
 
 

@@ -26,9 +26,8 @@ def matrix_from_node(node: Node, file: str, *, blanks: bool = False) -> Matrix:
     if node.id != "sequence":
         found = f"the value {quote(node.value)}" if node.id == "scalar" else "a mapping"
         raise InputError(f"expected a list of numbers, found {found}", place=place_of(node, file))
-    quick = node.rows() if isinstance(node, Literal) else None
-    if quick is not None:
-        return _matrix(np.array(quick), node, file, blanks)
+    if isinstance(node, Literal):
+        return _matrix(np.array(node.rows), node, file, blanks)
     shape = _shape(node, file)
     if 0 in shape:
         raise InputError(

@@ -72,7 +72,7 @@ def compose(
 
 
 def _without_matrices(text: str, parser: Any) -> Node | None:
-    """The tree with each matrix of plain numbers as one node; None where that cannot be done, or makes no difference."""
+    """The tree with each matrix of plain numbers as one node; None where that cannot be done, or changes nothing."""
     import yaml
 
     literals = Literals(text)
@@ -82,6 +82,8 @@ def _without_matrices(text: str, parser: Any) -> Node | None:
         root = parser(literals.text).get_single_node()
     except yaml.MarkedYAMLError:
         return None  # told of the text as it is
+    if root is None:
+        return None
     known: dict[int, Literal | None] = {}
 
     def put(node: Node) -> Node:
