@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from attncli.core import weighing
 from attncli.core.attend import Rules
 from attncli.core.blocks import Large, Unit
-from attncli.core.online import find_dots
+from attncli.core.dots import find_dots
 from attncli.core.tiled import STREAMED, empty_output, finish, is_softmax, uniform
 from attncli.core.trace import STEPS, Trace, wanted
 from attncli.core.workers import in_order

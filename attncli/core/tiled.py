@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from attncli.core.attend import Rules
 from attncli.core.blocks import Large, Unit
+from attncli.core.dots import Sizes, find_dots
 from attncli.core.normalizers import NORMALIZERS
-from attncli.core.online import Sizes, Tiler, find_dots
+from attncli.core.online import Tiler
 from attncli.core.projections import join_heads, project
 from attncli.core.trace import Trace, wanted
 from attncli.core.visibility import Index

@@ -6,7 +6,7 @@ Letters: r rows of a block, m keys, d_v value width.
 from __future__ import annotations
 
 from attncli.core.blocks import Unit
-from attncli.core.online import LOG2_E, Dots
+from attncli.core.dots import LOG2_E, Dots
 from attncli.lazy import Array, np
 
 STEPS = frozenset({"weights", "output", "lse"})

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from attncli.core.attend import Rules, attend
+from attncli.core.dots import Sizes
 from attncli.core.masks import mask_spec
-from attncli.core.online import Sizes
 from attncli.core.workers import scratch, single_blas
 
 Run = Callable[[], Any]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from attncli.core.attend import Attention, Rules, attend
 from attncli.core.blocks import Large
+from attncli.core.dots import Sizes
 from attncli.core.masks import mask_spec
 from attncli.core.normalizers import NORMALIZERS
-from attncli.core.online import Sizes
 from attncli.core.scores import SCORES, score_spec
 from attncli.core.streamed import stream
 from attncli.core.tiled import attend_by_blocks
