@@ -18,12 +18,16 @@ from attncli.problem.values import ScoreChoice, Setting, StageRef
 
 @dataclass
 class Layer:
-    """Settings of one source by field name, what was wrong there, and the fields that could not be understood."""
+    """Settings of one source by field name, what was wrong there, and the fields that could not be understood.
+
+    line: where the problem begins in its file, if it is one of several there.
+    """
 
     settings: dict[str, Setting] = field(default_factory=dict)
     errors: list[AttnError] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     file: str | None = None
+    line: int | None = None
 
 
 def make_problem(*layers: Layer) -> Problem:
@@ -35,14 +39,15 @@ def make_problem(*layers: Layer) -> Problem:
     broken = frozenset(name for layer in layers for name in layer.broken)
     settings, notes = merge(layers)
     problem = _assemble(settings, broken)
-    problem.file = next((layer.file for layer in layers if layer.file), None)
+    source = next((layer for layer in layers if layer.file), Layer())
+    problem.file = source.file
     problem.notes = [*notes, *_profile_notes(problem, settings), *_reading_notes(problem)]
     try:
         errors += contradictions(problem, set(settings), broken & {*MATRICES})
         errors += [] if broken & {"layout", "weight_layout", "like"} else size_errors(problem, broken)
     except AttnError as error:
         errors += error.errors()
-    raise_all(in_order(errors, problem.file))
+    raise_all(in_order(errors, source.file, source.line))
     # What comes from a stage is checked when it is there.
     problem.checked = not any(isinstance(matrix, StageRef) for matrix in problem.inputs.values())
     return problem
@@ -134,10 +139,15 @@ def _reading_notes(problem: Problem) -> list[str]:
     return list(dict.fromkeys(f"{name}: {note}" for name, matrix in noted for note in matrix.notes))
 
 
-def in_order(errors: list[AttnError], file: str | None) -> list[AttnError]:
-    """Each once (two checks may see the same fault), those of the problem file in the order of its lines."""
+def in_order(errors: list[AttnError], file: str | None, start: int | None = None) -> list[AttnError]:
+    """Each once (two checks may see the same fault), those of the problem file in the order of its lines.
+
+    start: the line of what has no line of its own.
+    """
+    whole = Place(file) if file else None
     for error in errors:
-        error.place = error.place or (Place(file) if file else None)
+        if error.place in (None, whole):
+            error.place = Place(file, start) if file else None
 
     def line(error: AttnError) -> tuple[bool, int, int]:
         place = error.place

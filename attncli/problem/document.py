@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from attncli.errors import AttnError, InputError, MachineError, Place, nearest, raise_all
+from attncli.errors import AttnError, InputError, Place, nearest, raise_all
 from attncli.problem.build import Layer, in_order, make_problem, merge
 from attncli.problem.convert_node import Nodes
-from attncli.problem.formats import ReadOptions
+from attncli.problem.formats import ReadOptions, open_source
 from attncli.problem.problem import Problem
 from attncli.problem.reading import READ_OPTIONS, Reading, SharedFiles, read_options, split_stage
 from attncli.problem.settings import FIELDS, find_key
@@ -94,7 +94,7 @@ def read_document(
     if name == "-" and stdin is not None:
         data, file, base = stdin(), "<stdin>", None
     else:
-        data, file, base = _bytes(Path(path)), name, Path(path).parent
+        data, file, base = _bytes(name), name, Path(path).parent
     errors: list[AttnError] = []
     root = compose(data, file, errors=errors)
     if root.id != "mapping":
@@ -107,16 +107,10 @@ def read_document(
     return document
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise InputError("there is no such file", place=Place(str(path))) from None
-    except IsADirectoryError:
-        raise InputError("this is a folder, not a file", place=Place(str(path)),
-                         hint="`batch` takes folders") from None
-    except OSError as error:
-        raise MachineError(f"cannot read the file: {error.strerror}", place=Place(str(path))) from None
+def _bytes(name: str) -> bytes:
+    if name and Path(name).is_dir():
+        raise InputError("this is a folder, not a file", place=Place(name), hint="`batch` takes folders")
+    return open_source(name).read()
 
 
 def layer_of(root: Node, file: str, options: Layer, shared: SharedFiles | None = None) -> Layer:
@@ -136,7 +130,7 @@ class _Source:
 
 def _document(root: Node, source: _Source, shared: Layer | None = None) -> Document:
     file = source.file
-    layer = Layer(file=file)
+    layer = Layer(file=file, line=root.start_mark.line + 1 if shared is not None else None)
     fields = _fields(root, file, layer)
     how = _read_options(fields, file, source.options, shared, layer)
     reading = Reading(source.base, how, shared=source.shared)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attncli.core.trace import parse_address
-from attncli.errors import AttnError, InputError, Place, raise_all
+from attncli.errors import AttnError, InputError, MachineError, Place, raise_all
 from attncli.lazy import np
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import looks_like_number, parse_number, quote
@@ -137,8 +137,7 @@ class PlainNodes:
         if "identity" in words:
             field = Field("identity", "integer", "", "", low=1)
             size = check_integer(field, parse_number(words["identity"], place=place), words["identity"], place)
-            spelled = [["1" if i == j else "0" for j in range(size)] for i in range(size)]
-            return Matrix(np.eye(size), place=place, spelling=lambda: spelled)
+            return _identity(size, place)
         if "stage" in words or "step" in words:
             if set(words) != {"stage", "step"}:
                 raise InputError(f"{name}: stage and step go together", place=place,
@@ -163,6 +162,14 @@ class PlainNodes:
             raise InputError(f"{name} is a mapping without `file` alone", place=self.place(node),
                              hint=f"{name}: {{file: tokens.txt}}")
         return self.word(f"{name}: file", parts["file"], "{file: tokens.txt}")
+
+
+def _identity(size: int, place: Place) -> Matrix:
+    try:
+        array = np.eye(size)
+    except (MemoryError, ValueError, OverflowError):
+        raise MachineError(f"an identity of {size:,} x {size:,} does not fit into memory", place=place) from None
+    return Matrix(array, place=place, spelling=lambda: [["1" if cell else "0" for cell in row] for row in array])
 
 
 def _as_word(node: Node) -> str:

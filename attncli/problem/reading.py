@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.core.trace import parse_address
-from attncli.errors import AttnError, InputError, MachineError, Place
-from attncli.problem.formats import ReadOptions, read_matrix
+from attncli.errors import AttnError, Place
+from attncli.problem.formats import ReadOptions, open_source, read_matrix
 from attncli.problem.text import decode, lines_of
 from attncli.problem.values import Setting, placed
 
@@ -81,15 +81,14 @@ class Reading:
 
     def lines(self, name: str, place: Place | str | None) -> list[str]:
         """The lines of a text file, blank ones at its end left out."""
-        path = self.base / name if self.base is not None else Path(name)
         try:
-            lines = lines_of(decode(path.read_bytes(), str(path)))
-        except FileNotFoundError:
-            raise InputError(f"there is no file {name!r}", place=place, hint=_looked_in(self.base)) from None
-        except IsADirectoryError:
-            raise InputError(f"{name!r} is a folder, not a file", place=place) from None
-        except OSError as error:
-            raise MachineError(f"cannot read {name!r}: {error.strerror}", place=place) from None
+            source = open_source(name, self.base)
+            lines = lines_of(decode(source.read(), source.file))
+        except AttnError as error:
+            if not isinstance(place, Place) and error.place is not None:  # an option, which its caller names
+                error.place, error.what = place, f"{error.place}: {error.what}"
+            _move(error, place)
+            raise
         while lines and not lines[-1].strip():
             lines.pop()
         return lines
@@ -145,7 +144,3 @@ def _move(error: AttnError, place: Place | str | None) -> None:
         error.place, error.what = place, f"{error.place.file}: {error.what}"
         if error.hint is None and "does not exist" in error.what:
             error.hint = "a path is looked up beside the file that names it"
-
-
-def _looked_in(base: Path | None) -> str | None:
-    return f"it was looked for in {base}" if base is not None and str(base) != "." else None

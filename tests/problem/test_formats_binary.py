@@ -101,6 +101,8 @@ def test_no_rows_are_a_matrix() -> None:
         (npy(np.eye(2)) * 2, "160 unread bytes follow the array"),
         (claim("(1000000000000,)"), "claims 8 TB"),
         (claim(f"({10**40}, {10**40})"), "claims"),
+        (claim(f"({2**63 - 1}, 0)"), "claims the shape"),
+        (claim(f"({10**40}, 0)"), "claims the shape"),
         (claim("(-1,)"), "(-1,)"),
         (claim("(True,)"), "no description"),
         (claim("2"), "no description"),

@@ -135,10 +135,12 @@ def test_a_name_of_a_file_may_hold_colons(folder: Path) -> None:
     (folder / "a::b.csv").write_text("5")
     assert read_matrix("a::b.csv").array.tolist() == [[5]]
     assert "no name" in str(error_of("Q.csv::x"))
+    (folder / "a::b.npz").write_bytes(encode("npz", {"c::d": Matrix(np.ones((1, 1)))}, {}))
+    assert read_matrix("a::b.npz::c::d").array.tolist() == [[1]]
 
 
 @pytest.mark.parametrize(
-    "spec", [".", "missing.csv", "no/folder.csv", "Q.xlsx", "Q", "/dev/zero", "a\0.csv", "x" * 400, "", "::a"]
+    "spec", [".", "missing.csv", "no/folder.csv", "Q.xlsx", "Q", "/dev/zero", "a\0.csv", "x" * 400]
 )
 @pytest.mark.usefixtures("folder")
 def test_what_is_no_file_is_an_input_error(spec: str) -> None:
@@ -147,11 +149,18 @@ def test_what_is_no_file_is_an_input_error(spec: str) -> None:
     assert error.place is not None
 
 
+@pytest.mark.parametrize("spec", ["", "::a"])
+def test_no_name_at_all_is_not_the_folder(spec: str) -> None:
+    assert "the name of the file is empty" in str(error_of(spec))
+
+
 def test_hints(folder: Path) -> None:
     (folder / "Q.xlsx").write_text("")
     assert "did you mean Q.csv?" in str(error_of("q.csv"))
     assert ".npy" in str(error_of("Q.xlsx"))
     assert "the folder no does not exist" in str(error_of("no/folder.csv"))
+    (folder / "link.csv").symlink_to("gone.csv")
+    assert "it is a link to gone.csv" in str(error_of("link.csv"))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

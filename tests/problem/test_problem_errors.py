@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attncli.errors import AttnError
+from attncli.errors import AttnError, InputError
 from attncli.problem.document import read_document
 
 BASE = "Q: [[1, 0], [0, 1]]\nK: [[1, 0], [0, 1], [1, 1]]\n"  # two lines; what is tried stands on line 3
@@ -29,8 +29,11 @@ ONE = [
     ("V:", 3, "no value", "leave the key out"),
     ("V: nowhere.csv", 4, "nowhere.csv: the file does not exist", ""),
     ("V: {file: nowhere.npz, name: V}", 4, "does not exist", ""),
+    ('V: {file: "a\\0.npy"}', 4, "null byte", ""),
     ("V: {fil: v.npy}", 4, "unknown key 'fil'", "{file: w.npz, name: W_K}"),
     ("V: {identity: 0}", 4, "identity", "from 1 on"),
+    ("V: {identity: 100000000}", 4, "100,000,000 x 100,000,000 does not fit into memory", ""),
+    ("V: {identity: 1e30}", 4, "does not fit into memory", ""),
     ("V: {stage: a}", 4, "stage and step go together", "step: output"),
     ("V: {stage: a, step: outpt}", 21, "unknown step 'outpt'", "output"),
     ("V: [[1, 2], [3]]", 13, "row 2", ""),
@@ -69,7 +72,10 @@ ONE = [
     ("tokens: [a: b, c]", 10, "token 1 is a mapping: write 'a: b' in quotes", ""),
     ("tokens: [a, b, c]", 1, "3 labels, but there are 2 queries", ""),
     ("key_tokens: a b", 1, "2 labels, but there are 3 keys", ""),
-    ("tokens: {file: nowhere.txt}", 9, "no file 'nowhere.txt'", ""),
+    ("tokens: {file: nowhere.txt}", 9, "nowhere.txt: the file does not exist", ""),
+    ("tokens: {file: /dev/zero}", 9, "a device", ""),
+    ('tokens: {file: "a\\0"}', 9, "null byte", ""),
+    ("tokens: {file: ''}", 9, "the name of the file is empty", ""),
     ("mask: [causal, 3]", 16, '"3" is not a mask', "lengths: [3, 2]"),
     ("mask: 3", 7, '"3" is not a mask', "lengths"),
     ("mask: causl", 7, "unknown mask 'causl'", "'causal'"),
@@ -210,10 +216,17 @@ def test_contradictions(text, what, tmp_path):
 def test_what_is_no_mapping(tmp_path):
     assert "a list, not a problem" in errors_of("[[1, 2]]", tmp_path)[0].what
     assert "a single value" in errors_of("hello", tmp_path)[0].what
-    with pytest.raises(AttnError, match="no such file"):
+    with pytest.raises(AttnError, match="does not exist"):
         read_document(tmp_path / "missing.yaml")
     with pytest.raises(AttnError, match="a folder"):
         read_document(tmp_path)
+    with pytest.raises(AttnError, match="a device"):
+        read_document("/dev/zero")
+    with pytest.raises(AttnError, match="name of the file is empty"):
+        read_document("")
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    with pytest.raises(InputError, match="symbolic links"):
+        read_document(tmp_path / "loop.yaml")
 
 
 def test_errors_in_a_named_file_keep_the_place_in_that_file(tmp_path):
@@ -239,6 +252,8 @@ def test_stages_and_problems(tmp_path):
     ]
     errors = errors_of("problems:\n- {Q: [[1, 0]], K: [[1]]}\n- 3\n- {Q: [[1]], K: [[1]], layot: rows}\n", tmp_path)
     assert [where(error) for error in errors] == [(2, 7), (3, 3), (4, 24)]
+    errors = errors_of("problems:\n- {Q: [[1]]}\n- {Y: [[1]]}\n", tmp_path)
+    assert [error.place.line for error in errors] == [2, 3]
 
 
 def test_solving_names_the_stage_that_is_missing(tmp_path):

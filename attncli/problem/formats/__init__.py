@@ -30,6 +30,7 @@ __all__ = [
     "encode",
     "format_of",
     "known_suffixes",
+    "open_source",
     "read_all",
     "read_matrix",
     "writer",
@@ -126,18 +127,25 @@ def _inline(text: str, options: ReadOptions) -> Matrix:
 
 def _source(spec: str, base: Path | None, stdin: Stdin | None) -> tuple[Source, str | None]:
     """Where to read, and the name of the array that is wanted."""
-    path, name = spec, None
-    if "::" in spec and not _exists(spec, base):
-        path, _, name = spec.rpartition("::")
+    path, name = _split(spec, base)
     if path == "-":
         return Source(_STDIN, stream=stdin or _read_stdin), name
-    where = Path(path) if base is None else base / path
-    return open_source(where, str(where)), name
+    return open_source(path, base), name
+
+
+def _split(spec: str, base: Path | None) -> tuple[str, str | None]:
+    """Path and name; where either holds `::` itself, the path is the longest one that exists."""
+    if "::" not in spec or _exists(spec, base):
+        return spec, None
+    parts = spec.split("::")
+    paths = ["::".join(parts[:count]) for count in range(len(parts) - 1, 0, -1)]
+    path = next((path for path in paths if path == "-" or _exists(path, base)), paths[0])
+    return path, spec[len(path) + 2 :]
 
 
 def _exists(spec: str, base: Path | None) -> bool:
     try:
-        return (Path(spec) if base is None else base / spec).exists()
+        return bool(spec) and (Path(spec) if base is None else base / spec).exists()
     except (OSError, ValueError):
         return False
 

@@ -56,8 +56,15 @@ class Source:
             raise os_error(error, self.file, "read") from None
 
 
-def open_source(path: Path, file: str) -> Source:
-    """A file that can be read: a regular one, or a pipe. Raises InputError for what is missing or is no file."""
+def open_source(name: str, base: Path | None = None) -> Source:
+    """A file that can be read: a regular one, or a pipe. Raises InputError for what is missing or is no file.
+
+    base: the folder from which a relative name is looked up.
+    """
+    if not name:
+        raise InputError("the name of the file is empty", hint="is a variable of the shell not set?")
+    path = Path(name) if base is None else base / name
+    file = str(path)
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -108,6 +115,8 @@ def known_suffixes() -> list[str]:
 def _near(path: Path) -> str | None:
     """The name in the same folder that was probably meant."""
     folder = path.parent
+    if path.is_symlink():
+        return f"it is a link to {os.readlink(path)}, which does not exist"
     if not folder.is_dir():
         return f"the folder {folder} does not exist"
     try:

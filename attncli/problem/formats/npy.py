@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 10_000
+_MOST = (1 << 60) - 1  # elements of 8 bytes that can be counted
 _MAPPED = 1 << 20  # bytes from which a file is mapped, not read
 _REFUSED = {
     "O": "Python objects (pickle), which are never read",
@@ -75,7 +77,9 @@ class Header:
             assert all(type(extent) is int for extent in fields["shape"])
         except (SyntaxError, ValueError, TypeError, AttributeError, AssertionError, RecursionError, MemoryError):
             raise InputError("its header is no description of an array", place=self.place) from None
-        if any(extent < 0 for extent in fields["shape"]) or len(fields["shape"]) > 32:
+        # Also of an array without elements, NumPy multiplies the extents that are not 0.
+        extents = math.prod(extent or 1 for extent in fields["shape"])
+        if extents > _MOST or any(extent < 0 for extent in fields["shape"]) or len(fields["shape"]) > 32:
             raise InputError(f"its header claims the shape {_cut(fields['shape'])}", place=self.place)
         return dict(fields)
 
@@ -114,7 +118,7 @@ class Header:
             notes = [f"{self.place}: two-byte values are bfloat16, read as float32"]
         elif not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
-        return Matrix(array, place=self.place, notes=notes)
+        return Matrix(array, place=self.place, notes=notes, stored="bfloat16" if self.bfloat16 else None)
 
 
 def write(stream: BinaryIO, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> None:

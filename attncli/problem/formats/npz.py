@@ -56,6 +56,8 @@ def _members(archive: ZipFile, file: str) -> dict[str, ZipInfo]:
         if name in members:
             raise InputError(f"the archive holds {name!r} twice", place=Place(file))
         members[name] = info
+    if not members:
+        raise InputError("the archive holds no array", place=Place(file))
     return members
 
 
