@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -330,19 +329,3 @@ def test_more_than_two_axes_do_not_fit() -> None:
 
 def test_a_vector_is_one_row() -> None:
     assert encode("csv", {"b_Q": Matrix(np.array([1.0, 2.0]))}, {}) == b"1.0,2.0\n"
-
-
-def test_reading_is_as_quick_as_numpy(tmp_path: Path) -> None:
-    import time
-
-    path = tmp_path / "big.csv"
-    np.savetxt(path, np.random.default_rng(1).normal(size=(1000, 250)), delimiter=",", fmt="%.6g")
-
-    def seconds(read: Any) -> float:
-        start = time.perf_counter()
-        read()
-        return time.perf_counter() - start
-
-    ours = min(seconds(lambda: read_matrix(str(path))) for _ in range(5))
-    numpys = min(seconds(lambda: np.loadtxt(path, delimiter=",")) for _ in range(5))
-    assert ours < 2.5 * numpys

@@ -146,21 +146,3 @@ def test_rows_stand_on_lines_of_their_own() -> None:
     assert encode("json", steps, {"scale": 1.0}).decode() == (
         '{\n "scale": 1.0,\n "steps": {\n  "Q": [[1.0, 2.0],\n   [3.0, 4.0]]\n }\n}\n'
     )
-
-
-def test_reading_is_quicker_than_the_c_loader() -> None:
-    import time
-
-    numbers = np.random.default_rng(0).normal(size=(256, 128)).tolist()
-    text = "X:\n" + "\n".join(f"  - {row}" for row in numbers) + "\n"
-
-    def seconds(read: Any) -> float:
-        start = time.perf_counter()
-        read()
-        return time.perf_counter() - start
-
-    ours, theirs = [], []
-    for _ in range(5):
-        ours.append(seconds(lambda: read(text, "yaml")))
-        theirs.append(seconds(lambda: yaml.load(text, Loader=yaml.CSafeLoader)))
-    assert min(ours) < 0.9 * min(theirs)
