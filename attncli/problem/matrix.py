@@ -20,6 +20,7 @@ class Matrix:
     spelling: the numbers as written, nested like the array (None in place of a number that was left out),
         or a function that gives them; None where the file has no spelling (.npy).
     place: where the matrix begins. cell: the place of the cell at a zero-based index.
+    stored: the type of the numbers in the file where NumPy has none such: bfloat16, which is read as float32.
     """
 
     array: npt.NDArray[Any]
@@ -29,6 +30,7 @@ class Matrix:
     place: Place | None = None
     cell: Callable[[tuple[int, ...]], Place] | None = None
     notes: list[str] = field(default_factory=list)
+    stored: str | None = None
 
     def at(self, index: tuple[int, ...]) -> Place | None:
         """The place of a cell, as exactly as it is known."""
