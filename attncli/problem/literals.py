@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -84,6 +85,12 @@ class Literals:
         """The matrix that a scalar stands for; None where the word is part of something else."""
         taken = self.taken.get(scalar.value)
         return Literal(*taken, scalar, compose) if taken is not None and not scalar.style else None
+
+    def straddles(self, found: Iterable[str]) -> bool:
+        """Whether one that was not found in the tree has several lines: a comment ends with the first of them."""
+        lost = Counter(text for text, _ in self.taken.values())
+        lost.subtract(found)
+        return any(count > 0 and len(text.splitlines()) > 1 for text, count in lost.items())
 
 
 def _numbers(text: str) -> list[list[float]] | None:

@@ -110,6 +110,8 @@ def _without_matrices(text: str, parser: Any) -> Node | None:
                 return None
             node.value = [(key, put(child)) for key, child in node.value]
             stack += [part for pair in node.value for part in pair]
+    if literals.straddles(node.text for node in known.values() if node is not None):
+        return None
     return root
 
 

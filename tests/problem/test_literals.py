@@ -58,6 +58,7 @@ TEXTS = {
     "a missing comma": "{X: [[1, 2], [3, 4]]\n Y: [[1, 2]]}",
     "no blank before it": "X:[[1, 2], [3, 4]]\n",
     "no blank behind it": "{X: [[1, 2], [3, 4]]}",
+    "a comment that ends within": "X: # [[1,\n 2]]",
     "tabs": "X: [[1,\t2], [3, 4]]\n",
     "the sign itself": "X: [[1, 2], [3, 4]]\ntitle: \ue0000\n",
     "spelling": "X: [[01, +2, .5, 5., -0, 1E5]]\n",
@@ -116,5 +117,5 @@ def test_what_is_wrong_is_told_with_its_place(text: str, told: str) -> None:
 
 
 def test_arithmetic_is_no_plain_number() -> None:
-    matrix = matrix_from_node(compose("X: [[1, 1-2], [3, 4]]", "p.yaml").value[0][1], "p.yaml")
-    assert matrix.array.tolist() == [[1.0, -1.0], [3.0, 4.0]]
+    matrix = matrix_from_node(compose("X: [[1, 2^-1], [3, 4]]", "p.yaml").value[0][1], "p.yaml")
+    assert matrix.array.tolist() == [[1.0, 0.5], [3.0, 4.0]]
