@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from attncli.core.trace import STEPS, parse_address
 from attncli.errors import UsageError
 from attncli.problem.problem import Problem
 from attncli.verify.marking import Marking
+from attncli.verify.precision import is_array
 from attncli.verify.remarks import remarks
 from attncli.verify.verdicts import CheckResult
 
 if TYPE_CHECKING:
     from attncli.verify.diagnosis import Diagnosis
+
+_ORDER = {step: place for place, step in enumerate(STEPS)}
 
 
 def check(problem: Problem) -> CheckResult:
@@ -26,6 +31,26 @@ def check(problem: Problem) -> CheckResult:
             place=problem.file,
             hint="the numbers calculated by hand stand under expect: in the problem file, or in --expect STEP=FILE",
         )
+    arrays = {address: hand for address, hand in problem.expect.items() if is_array(hand)}
+    if not arrays:
+        return _check_hand(problem)
+    from attncli.verify.arrays import check_arrays
+
+    of_arrays = check_arrays(problem, arrays)
+    found = CheckResult(problem.file, of_arrays.marks, of_arrays.diagnosis, of_arrays.notes)
+    if len(arrays) < len(problem.expect):
+        by_hand = {address: hand for address, hand in problem.expect.items() if address not in arrays}
+        written = _check_hand(replace(problem, expect=by_hand))
+        found.steps = sorted([*written.steps, *found.steps], key=lambda mark: _ORDER[parse_address(mark.step)[0]])
+        first = found.first_wrong
+        if first is not None and first[0].array is None:
+            found.diagnosis = written.diagnosis
+        found.notes = list(dict.fromkeys([*written.notes, *found.notes]))
+    return found
+
+
+def _check_hand(problem: Problem) -> CheckResult:
+    """The verdict where all numbers were written by hand."""
     marking = Marking(problem)
     diagnosis: list[Diagnosis] = []
     if marking.first_wrong is not None:

@@ -30,14 +30,19 @@ CHAIN = ("kernel", "scores", "scaled", "capped", "biased", "masked")
 
 
 class Frame:
-    """The facts of a problem that is marked. Everything is computed in double precision, whatever `dtype` says."""
+    """The facts of a problem that is marked. Everything is computed in double precision, whatever `dtype` says.
 
-    def __init__(self, problem: Problem) -> None:
-        self.rules = replace(problem.rules(), dtype="float64")
-        core = Attention(problem.arrays(), self.rules)
+    core: some rows of the problem, in double precision; None stands for all of it.
+    """
+
+    def __init__(self, problem: Problem, core: Attention | None = None) -> None:
+        whole = core is None
+        core = core or Attention(problem.arrays(), replace(problem.rules(), dtype="float64"))
+        self.rules = core.rules
         self.trace: Trace = core.trace(None)
         self.trace.attention, self.trace.layout = problem.attention, problem.layout
-        set_labels(problem, self.trace)
+        if whole:
+            set_labels(problem, self.trace)
         self.begin = core.begin
         self.joined: bool = core.parts.joined
         self.heads = core.parts.heads or 1

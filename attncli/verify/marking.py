@@ -177,7 +177,10 @@ class Marking:
                 )
             )  # fmt: skip
         verdict = VERDICTS[max(AGREES, int(codes.max(initial=AGREES)))]
-        return StepMark(entry.address, verdict, rows, columns, row_labels, column_labels, cells, reason=reason, **shown)
+        return StepMark(
+            entry.address, verdict, rows, columns, row_labels, column_labels, cells,
+            shown["hand"], shown["unit"], shown["exact"], shown["low"], shown["high"], shown["codes"], reason,
+        )  # fmt: skip
 
     def explained_by_rounded_inputs(self) -> bool:
         """Whether the first wrong step would follow if every input with a decimal point were rounded."""

@@ -3,7 +3,8 @@
 One entry a mistake: a name, a sentence for the person (`source` is where it was seen), and the changed computation,
 as the steps that differ; the rest of the pipeline is the core's. `at` are the steps in which it happens; `simplicity`
 is the order in which mistakes that explain the same numbers are told; `late` ones are tried where no other fits, and
-`alone` ones are not paired with another. Masks are in `mistakes_masks.py`; matrices,
+`alone` ones are not paired with another; `whole` ones need all rows at once, which an engineer's array has too many of.
+Masks are in `mistakes_masks.py`; matrices,
 heads and the output in `mistakes_matrices.py`; slips in single cells in `slips.py`.
 """
 
@@ -86,8 +87,8 @@ def by_root_of_all_heads(given: Given) -> Changes:
     """The scores were divided by the root of all heads' width together."""
     width = given.widths.get("d_k", 0) * given.heads
     if given.heads > 1 and width:
-        text = f"the scores were divided by sqrt({width}) = {number(width**0.5)}, all heads' width, not {_right(given)}"
-        yield from _scaled(given, width**-0.5, text)
+        root = f"sqrt({width}) = {number(width**0.5)}, the root of all heads' width together (d_model)"
+        yield from _scaled(given, width**-0.5, f"the scores were divided by {root}, not {_right(given)}")
 
 
 @mistake("scaled-twice", at=("scaled",), simplicity=4)
@@ -214,7 +215,7 @@ def _softmax(given: Given) -> bool:
     return given.exact.normalizer == "softmax" and given.begin != "weights"
 
 
-@mistake("softmax-over-queries", at=("weights",), source="the axis of a softmax", simplicity=2)
+@mistake("softmax-over-queries", at=("weights",), source="the axis of a softmax", simplicity=2, whole=True)
 def softmax_over_queries(given: Given) -> Changes:
     """The softmax was taken over the other axis."""
     if _softmax(given):
@@ -224,7 +225,7 @@ def softmax_over_queries(given: Given) -> Changes:
         )
 
 
-@mistake("softmax-over-all", at=("weights",), simplicity=3)
+@mistake("softmax-over-all", at=("weights",), simplicity=3, whole=True)
 def softmax_over_all(given: Given) -> Changes:
     """The softmax was taken over the whole matrix."""
     if _softmax(given):

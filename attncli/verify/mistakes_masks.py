@@ -40,14 +40,14 @@ def other_triangle(given: Given) -> Changes:
     shown = given.shown
     if shown is None:
         return
-    n, m = given.widths["n"], given.widths["m"]
+    n, m = given.unmasked.shape[-2:]
     causal = any(spec.aligned for spec in given.rules.masks)
     text = "the other triangle was hidden" if causal else "the mask was applied with queries and keys exchanged"
     if n == m:
         yield from _masked(given, np.broadcast_to(shown, (*shown.shape[:-2], n, m)).mT, text)
     elif causal and given.masks is not None:
         at = given.masks.at
-        yield from _masked(given, np.broadcast_to(at.key >= at.position, (n, m)), text)
+        yield from _masked(given, given.table(at.key >= at.position), text)
 
 
 @mistake("diagonal-hidden", at=("masked",), simplicity=3)
@@ -82,6 +82,26 @@ def off_by_one(given: Given) -> Changes:
         for spec in given.rules.masks:
             shown = shown & spec.function(given.extent, spec.argument)(at if spec.aligned else masks.at)
         yield from _masked(given, given.table(shown), f"the mask is off by one: {text}")
+
+
+@mistake("window-off-by-one", at=("masked",), source="a window of L keys, or of L and the query's own", simplicity=4)
+def window_off_by_one(given: Given) -> Changes:
+    """A window reaches one key too far, or too short, on one side."""
+    masks, specs = given.masks, given.rules.masks
+    for place, spec in enumerate(specs if masks is not None else ()):
+        if spec.name != "window":
+            continue
+        for side, name in enumerate(("left", "right")):
+            for step, text in ((1, "one key too far"), (-1, "one key too short")):
+                limits = list(spec.argument)
+                if limits[side] == "*" or limits[side] + step < 0:
+                    continue
+                limits[side] += step
+                changed = [*specs[:place], replace(spec, argument=limits), *specs[place + 1 :]]
+                alignment = masks.alignment if masks is not None else "top-left"
+                shown = Masks([replace(each, alignment=None) for each in changed], given.extent, alignment).visible()
+                window = f"window:{','.join(map(str, limits))} in place of {','.join(map(str, spec.argument))}"
+                yield from _masked(given, given.table(shown), f"the window reaches {text} to the {name}: {window}")
 
 
 @mistake("mask-after-softmax", at=("masked",), simplicity=3)

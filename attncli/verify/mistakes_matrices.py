@@ -104,7 +104,7 @@ def not_projected(given: Given) -> Changes:
             yield Change({name: given[source]}, f"{source} itself was used in place of {name}", step)
 
 
-@mistake("product-from-the-left", at=_PROJECTIONS, source="W X with tokens as rows", simplicity=4)
+@mistake("product-from-the-left", at=_PROJECTIONS, source="W X with tokens as rows", simplicity=4, whole=True)
 def product_from_the_left(given: Given) -> Changes:
     """W X was computed where tokens are rows and X W is meant."""
     made = {}
@@ -145,14 +145,20 @@ def _scores(given: Given, product: Array, text: str) -> Changes:
         yield Change({"scores": product}, text)
 
 
-@mistake("scores-transposed", at=("scores",), source="K Q^T", simplicity=2)
+@mistake("scores-transposed", at=("scores",), source="K Q^T", simplicity=2, whole=True)
 def scores_transposed(given: Given) -> Changes:
     """K Q^T was computed, not Q K^T."""
     if "scores" in given and given.begin is None:
         yield from _scores(given, given["scores"].mT, "the scores are K Q^T, not Q K^T: rows and columns are exchanged")
 
 
-@mistake("transposed", at=(*_PROJECTIONS, "weights", "output"), source="tokens as rows or as columns", simplicity=3)
+@mistake(
+    "transposed",
+    at=(*_PROJECTIONS, "weights", "output"),
+    source="tokens as rows or as columns",
+    simplicity=3,
+    whole=True,
+)
 def transposed(given: Given) -> Changes:
     """A step was written transposed."""
     for step in dict.fromkeys((*_PROJECTIONS, given.target)):
@@ -162,7 +168,7 @@ def transposed(given: Given) -> Changes:
             yield Change({step: given[step].mT}, f"{step} is written transposed: rows and columns are exchanged", step)
 
 
-@mistake("scores-of-features", at=("scores",), source="K^T Q, Q^T K, Q K, Q Q^T, K K^T", simplicity=5)
+@mistake("scores-of-features", at=("scores",), source="K^T Q, Q^T K, Q K, Q Q^T, K K^T", simplicity=5, whole=True)
 def scores_of_features(given: Given) -> Changes:
     """Another product of Q and K was computed, which has the same shape here."""
     if not _dots(given):
@@ -194,7 +200,7 @@ def key_and_value_exchanged(given: Given) -> Changes:
         yield Change({"v": k}, "the weights were multiplied by K, not by V", given.target)
 
 
-@mistake("weights-transposed-before-V", at=("heads", "output"), simplicity=3)
+@mistake("weights-transposed-before-V", at=("heads", "output"), simplicity=3, whole=True)
 def transposed_before_values(given: Given) -> Changes:
     """The weights were transposed before they were multiplied by V."""
     if given.widths["n"] == given.widths["m"] and "weights" in given:

@@ -60,7 +60,7 @@ def _entry(frame: Frame, address: str, hand: Hand) -> Entry:
     shape = trace[address].shape
     spelling = hand.matrix.spelling() if hand.matrix.spelling is not None else None
     shown = as_written(hand.matrix.array, spelling, hand.decimals, hand.significant)
-    shown = shown.changed(lambda array: _fitted(address, array, shape, trace))
+    shown = shown.changed(lambda array: fitted(address, array, shape, trace))
     columns = trace.layout == "columns"
     rows = shown.changed(lambda array: array.mT) if columns else shown
     part = index_of(frame, step, indices)
@@ -77,7 +77,7 @@ def _entry(frame: Frame, address: str, hand: Hand) -> Entry:
     return Entry(address, step, indices, written, part, rows.value.shape, columns)
 
 
-def _fitted(address: str, array: Array, shape: tuple[int, ...], trace: Trace) -> Array:
+def fitted(address: str, array: Array, shape: tuple[int, ...], trace: Trace) -> Array:
     """The hand's grid in the step's shape: a vector may stand for a single row or column, axes of 1 may be left out."""
     if array.shape == shape:
         return array

@@ -44,11 +44,43 @@ class CellMark:
 
 
 @dataclass(frozen=True)
+class ArrayMark:
+    """What is said of an array as a whole, which is marked by tolerance and not by written places.
+
+    tolerance: in words. outside: how many of `size` numbers are off by more. largest: the largest of all errors, in
+    units of what its cell may be off. worst: the cells that are farthest off. where: where those outside lie.
+    """
+
+    tolerance: str
+    outside: int
+    size: int
+    largest: float
+    worst: list[CellMark]
+    where: list[str]
+
+    @property
+    def share(self) -> float:
+        """The share of numbers outside the tolerance."""
+        return self.outside / self.size if self.size else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "tolerance": self.tolerance,
+            "outside": self.outside,
+            "share": self.share,
+            "largest": number(self.largest),
+            "worst": [cell.to_dict() for cell in self.worst],
+            "where": self.where,
+        }
+
+
+@dataclass(frozen=True)
 class StepMark:
     """A step (or a part such as weights[2]) with its verdict.
 
     The arrays are as displayed, in the layout asked for: hand (NaN where blank) and its units, exact, low and high (the
     bounds of what follows from the hand's numbers), codes (indices of VERDICTS, BLANK where nothing is marked).
+    array: of an engineer's array, of which `cells` holds the first ones only.
     """
 
     step: str
@@ -65,15 +97,17 @@ class StepMark:
     high: Array
     codes: Array
     reason: str = ""
+    array: ArrayMark | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        told = {
             "step": self.step,
             "verdict": self.verdict,
             "rows": self.rows,
             "columns": self.columns,
             "cells": [cell.to_dict() for cell in self.cells],
         }
+        return told if self.array is None else told | {"array": self.array.to_dict()}
 
 
 @dataclass

@@ -1,0 +1,59 @@
+"""How exactly a machine computed: the unit round-off of the numbers that it was given and that it gave back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from attncli.problem.matrix import Matrix
+from attncli.problem.problem import Problem
+from attncli.problem.values import Hand
+
+# Half the distance from 1 to the next number; and the smallest step of each type, below which numbers vanish.
+UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+_TINY = {"float64": 2.0**-1022, "float32": 2.0**-126, "float16": 2.0**-24, "bfloat16": 2.0**-126}
+
+
+@dataclass(frozen=True)
+class Precision:
+    """name: the coarsest type of a calculation. u: its unit round-off. v: of what sums are held in.
+
+    rounded: some inputs are finer than the array, so that the machine may have rounded them first.
+    """
+
+    name: str
+    u: float
+    v: float
+    tiny: float
+    rounded: bool = False
+
+    @classmethod
+    def named(cls, name: str, *, rounded: bool = False) -> Precision:
+        """That of a type: sums are held in float32 at least."""
+        return cls(name, UNITS[name], UNITS["float64" if name == "float64" else "float32"], _TINY[name], rounded)
+
+
+def is_array(hand: Hand) -> bool:
+    """Whether numbers come from a machine: floating point that nobody spelled, or said to be written to places."""
+    if hand.matrix.spelling is not None or hand.decimals is not None or hand.significant is not None:
+        return False
+    return hand.matrix.array.dtype.kind in "fV"
+
+
+def type_name(matrix: Matrix) -> str:
+    """The floating type of a matrix as it was handed over; whole numbers and text count as float64."""
+    name = matrix.stored or matrix.array.dtype.name
+    if name in UNITS:
+        return name
+    return "float16" if matrix.array.dtype.kind == "V" else "float64"
+
+
+def precision_of(problem: Problem, hands: Iterable[Hand]) -> Precision:
+    """That of the coarsest among the arrays and the inputs."""
+    inputs = [type_name(matrix) for matrix in problem.inputs.values() if isinstance(matrix, Matrix)]
+    if problem.dtype is not None:
+        inputs.append(problem.dtype)
+    given = max((type_name(hand.matrix) for hand in hands), key=UNITS.__getitem__)
+    coarsest = max([given, *inputs], key=UNITS.__getitem__)
+    finest = min([given, *inputs], key=UNITS.__getitem__)
+    return Precision.named(coarsest, rounded=UNITS[finest] < UNITS[coarsest])
