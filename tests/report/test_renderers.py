@@ -35,7 +35,7 @@ def test_plain_as_it_looks() -> None:
         "the  0.4011  0.1978  0.4011\n"
         "cat  0.1978  0.4011  0.4011\n"
         "\n"
-        "output (2 queries x 2 features): the result, heads joined and through W_O\n"
+        "output (2 queries x 2 features): the weighted sum of the values\n"
         "          1       2\n"
         "the  3.0000  4.0000\n"
         "cat  3.4067  4.4067\n"
