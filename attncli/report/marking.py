@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attncli.errors import UsageError
+from attncli.report.arrays import first_wrong, sheet_of_array, where
 from attncli.report.look import Look, wrapped
 from attncli.report.numbers import spell_one
 from attncli.report.points import Points
@@ -30,6 +31,11 @@ def marks(result: CheckResult, look: Look, format: str = "table", points: Points
     """Pieces of text with their line ends: a table a step, the wrong cells one by one, and the verdict."""
     draw = drawing(format, look)
     for step in result.steps:
+        if step.array is not None:
+            sheet = sheet_of_array(step, look)
+            yield _lines(draw(sheet) if sheet.cells else iter(wrapped(sheet.heading, look)))
+            yield "\n"
+            continue
         yield _lines(draw(sheet_of(step, look)))
         wrong = [cell for cell in step.cells if cell.verdict == "wrong"]
         if wrong:
@@ -120,25 +126,23 @@ def sentence(result: CheckResult, look: Look) -> str:
     head = f"{look.label(result.file)}: " if result.file else ""
     found = result.first_wrong
     if found is None:
-        return head + SENTENCES[result.verdict]
+        arrays = result.verdict == "agrees" and all(step.array is not None for step in result.steps)
+        return head + ("agrees: every number is within the tolerance" if arrays else SENTENCES[result.verdict])
     step, cell = found
-    follows = _follows(step, cell, look)
-    told = f"{head}wrong: the first slip is in {step.step} at {look.label(where(cell))}: {_written(step, cell)}, "
-    told += f"where {follows} follows from the hand's own numbers"
-    right = _right(step, cell, look)
-    if right != follows:
-        told += f" ({right} would be right)"
+    if step.array is not None:
+        told = f"{head}wrong: {first_wrong(step, cell, look)}"
+    else:
+        follows = _follows(step, cell, look)
+        told = f"{head}wrong: the first slip is in {step.step} at {look.label(where(cell))}: {_written(step, cell)}, "
+        told += f"where {follows} follows from the hand's own numbers"
+        right = _right(step, cell, look)
+        if right != follows:
+            told += f" ({right} would be right)"
     later = result.steps[result.steps.index(step) + 1 :]
     wrong = [other.step for other in later if other.verdict == "wrong"]
     if wrong:
         return f"{told}; more slips in {', '.join(wrong)}"
     return f"{told}; what comes after it is marked against that" if later else told
-
-
-def where(cell: CellMark) -> str:
-    """`cat, sat`; in front of it sequence and head where there are any."""
-    leading = ",".join(map(str, cell.at[:-2]))
-    return f"{leading + ' ' if leading else ''}{cell.row}, {cell.column}"
 
 
 def summary(results: Sequence[CheckResult], look: Look, points: Points | None = None) -> Iterator[str]:

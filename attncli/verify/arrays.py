@@ -147,7 +147,6 @@ def _mark(
     hand, shown_exact, shown_ratio, shown_codes = shown
     rows, names = trace.axes(given.address)
     labels = trace.labels(given.address)
-    outside = codes > AGREES
     unit = _units(shown_exact, shown_ratio, hand)
 
     def cell(at: tuple[int, ...]) -> CellMark:
@@ -161,7 +160,7 @@ def _mark(
 
     worst = [cell(at) for at in _largest(shown_ratio, shown_codes, _WORST)]
     leading = trace.leading_names(given.step)[len(given.index) :]
-    where = pattern(outside, leading, STEPS[given.step].rows, STEPS[given.step].columns, heads)
+    where = pattern(codes == WRONG, leading, STEPS[given.step].rows, STEPS[given.step].columns, heads)
     array = ArrayMark(
         _told(given.step, precision, trace), int((codes == WRONG).sum()), codes.size,
         float(ratio.max(initial=0)), worst, where,
@@ -185,10 +184,10 @@ def _units(exact: Array, ratio: Array, hand: Array) -> Array:
 
 
 def _largest(ratio: Array, codes: Array, count: int) -> list[tuple[int, ...]]:
-    """The cells that are farthest off, the farthest first; those that are wrong before the others."""
+    """The cells that are farthest off, the farthest first; none that follow from an earlier array."""
     if not ratio.size:
         return []
-    ranked = np.where(codes == WRONG, np.minimum(ratio, 1e300), -1.0 if (codes == WRONG).any() else ratio)
+    ranked = np.where(codes == FOLLOWS, 0.0, np.minimum(ratio, 1e300))
     count = min(count, ranked.size)
     flat = np.argpartition(ranked.ravel(), -count)[-count:]
     flat = flat[np.argsort(ranked.ravel()[flat])[::-1]]
@@ -229,7 +228,9 @@ def _remarks(mark: StepMark) -> list[str]:
     told = [f"{mark.step}: an array, marked by the tolerance {array.tolerance}"]
     if mark.verdict == "agrees":
         return [*told, f"{mark.step}: the largest error is {array.largest:.2g} of the tolerance"]
-    count = f"{array.outside} of {array.size} numbers" if array.outside else "no number"
+    if mark.verdict == "follows":
+        return [*told, f"{mark.step}: not what is right, but what follows from the array of the step that is wrong"]
+    count = f"{array.outside} of {array.size} numbers"
     told.append(f"{mark.step}: {count} ({100 * array.share:.3g} %) outside the tolerance, by up to "
                 f"{array.largest:.3g} times{''.join(f'; {where}' for where in array.where)}")  # fmt: skip
     return told

@@ -49,11 +49,9 @@ def type_name(matrix: Matrix) -> str:
 
 
 def precision_of(problem: Problem, hands: Iterable[Hand]) -> Precision:
-    """That of the coarsest among the arrays and the inputs."""
+    """That of the coarsest among the arrays and the inputs; a `dtype` that was asked for stands for the inputs."""
     inputs = [type_name(matrix) for matrix in problem.inputs.values() if isinstance(matrix, Matrix)]
-    if problem.dtype is not None:
-        inputs.append(problem.dtype)
     given = max((type_name(hand.matrix) for hand in hands), key=UNITS.__getitem__)
-    coarsest = max([given, *inputs], key=UNITS.__getitem__)
+    coarsest = max([given, *([problem.dtype] if problem.dtype else inputs)], key=UNITS.__getitem__)
     finest = min([given, *inputs], key=UNITS.__getitem__)
     return Precision.named(coarsest, rounded=UNITS[finest] < UNITS[coarsest])
