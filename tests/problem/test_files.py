@@ -8,6 +8,8 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -168,8 +170,7 @@ def test_standard_output_by_name_keeps_what_was_printed_before() -> None:
     assert Path("out").read_text() == "first\nsecond\n"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_the_right_to_write() -> None:
-    Path("d").mkdir(mode=0o500)
-    with pytest.raises(InputError, match="not allowed"):
+def test_a_folder_without_the_right_to_write(without_rights: Callable[[], AbstractContextManager[None]]) -> None:
+    Path("d").mkdir(mode=0o555)
+    with without_rights(), pytest.raises(InputError, match="not allowed"):
         write_all({"d/a": b"1"})

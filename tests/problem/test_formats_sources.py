@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -163,10 +164,10 @@ def test_hints(folder: Path) -> None:
     assert "it is a link to gone.csv" in str(error_of("link.csv"))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_no_right_to_read(folder: Path) -> None:
+def test_no_right_to_read(folder: Path, without_rights: Callable[[], AbstractContextManager[None]]) -> None:
     (folder / "Q.csv").chmod(0)
-    assert "not allowed to read" in str(error_of("Q.csv"))
+    with without_rights():
+        assert "not allowed to read" in str(error_of("Q.csv"))
 
 
 def test_a_socket_is_no_file(folder: Path) -> None:
