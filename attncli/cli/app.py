@@ -24,6 +24,7 @@ COMMANDS = {
     "decode": ("attncli.cli.decode", "The same attention one query at a time, as a decoder generates."),
     "batch": ("attncli.cli.batch", "Many problems in one process, in several, or on a cluster."),
     "check": ("attncli.cli.check", "Mark numbers calculated by hand, and name the first slip."),
+    "diff": ("attncli.cli.diff", "How two arrays differ, without a problem."),
     "show": ("attncli.cli.show", "What was read from files: shape, dtype, labels, numbers."),
     "list": ("attncli.cli.list_", "Scores, normalizers, masks, formats, profiles and steps."),
     "schema": ("attncli.cli.schema", "JSON Schema of problem files, for editors."),

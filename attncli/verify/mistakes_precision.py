@@ -10,22 +10,11 @@ from collections.abc import Callable, Iterator
 
 from attncli.lazy import Array, np
 from attncli.verify.given import Change, Changes, Given, mistake
+from attncli.verify.precision import to_bfloat16, to_float16
 from attncli.verify.rows import RowsGiven
 
 Round = Callable[[Array], Array]
 _RUNS = (1, 16, 64)  # terms that are summed exactly before the sum is rounded
-
-
-def to_float16(x: Array) -> Array:
-    """The nearest float16, in double precision."""
-    return x.astype(np.float16).astype(np.float64)
-
-
-def to_bfloat16(x: Array) -> Array:
-    """The nearest bfloat16 (half to even), in double precision."""
-    bits = x.astype(np.float32).view(np.uint32)
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-    return rounded.view(np.float32).astype(np.float64)
 
 
 ROUNDINGS: dict[str, Round] = {"float16": to_float16, "bfloat16": to_bfloat16}

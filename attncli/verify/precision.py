@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from attncli.lazy import Array, np
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 from attncli.problem.values import Hand
@@ -55,3 +56,15 @@ def precision_of(problem: Problem, hands: Iterable[Hand]) -> Precision:
     coarsest = max([given, *([problem.dtype] if problem.dtype else inputs)], key=UNITS.__getitem__)
     finest = min([given, *inputs], key=UNITS.__getitem__)
     return Precision.named(coarsest, rounded=UNITS[finest] < UNITS[coarsest])
+
+
+def to_float16(x: Array) -> Array:
+    """The nearest float16, in double precision."""
+    return x.astype(np.float16).astype(np.float64)
+
+
+def to_bfloat16(x: Array) -> Array:
+    """The nearest bfloat16 (half to even), in double precision."""
+    bits = x.astype(np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+    return rounded.view(np.float32).astype(np.float64)
