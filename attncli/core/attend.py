@@ -19,7 +19,7 @@ from attncli.core.output import weighted_sum
 from attncli.core.projections import common_dtype, join_heads, project, together
 from attncli.core.qkv import as_matrix, query_key_value
 from attncli.core.scores import ScoreSpec, score_spec
-from attncli.core.trace import Trace, wanted
+from attncli.core.trace import Numbered, Trace, wanted
 from attncli.errors import InputError, ShapeError, UsageError
 from attncli.lazy import Array, np
 
@@ -322,8 +322,8 @@ class Attention:
             scale=self.scale,
             mask=masks,
             normalizer=self.normalizer.name,
-            query_labels=[f"q{i + 1}" for i in range(self.extent.n)],
-            key_labels=[f"k{j + 1}" for j in range(self.extent.m)],
+            query_labels=Numbered("q", self.extent.n),
+            key_labels=Numbered("k", self.extent.m),
             visible=None if self.visible.all() else self.visible,
             heads=self.parts.heads,
             notes=self.notes,
@@ -335,9 +335,8 @@ class Attention:
     def _exp(self, trace: Trace) -> Array:
         with np.errstate(over="ignore", under="ignore"):
             exponentials: Array = np.exp(self.logits)
-        note = "exp: e^s overflows to inf; the weights, of shifted scores, do not"
-        if np.isposinf(exponentials).any() and note not in trace.notes:
-            trace.notes.append(note)
+        if np.isposinf(exponentials).any() and notes.OVERFLOW not in trace.notes:
+            trace.notes.append(notes.OVERFLOW)
         return exponentials
 
     def _sum(self, trace: Trace) -> Array:

@@ -78,6 +78,7 @@ class Large(Attention):
         self.visible = np.ones((1, 1), dtype=bool)
         self.empty = np.zeros((*self.lead, n, 1), dtype=bool)
         self.spoiled = notes.Spoiled([], 0, np.zeros((*self.lead, n, 1), dtype=bool))
+        self.of_blocks: set[str] = set()
         self.reached = np.zeros((*self.lead, m), dtype=bool)
 
     @property
@@ -97,12 +98,13 @@ class Large(Attention):
             told.append("bias: nothing but 0 and 1, added to the scores; a mask is keep:FILE or block:FILE")
         return table, told
 
-    def units(self, rows: int, only: list[slice] | None = None) -> list[Unit]:
-        """The blocks of that many rows, in order; `only` names the rows that are wanted."""
+    def units(self, rows: int, only: list[slice] | None = None, parts: set[Index] | None = None) -> list[Unit]:
+        """The blocks of that many rows, in order. only: the rows that are wanted; parts: sequences and heads."""
         wanted = [part.indices(self.extent.n) for part in only or [slice(None)]]
         return [
             Unit(index, i, min(i + rows, stop))
             for index in np.ndindex(*self.lead)
+            if parts is None or index in parts
             for start, stop, _ in wanted
             for i in range(start, stop, rows)
         ]
@@ -139,10 +141,18 @@ class Large(Attention):
         block = Block(self, unit)
         with np.errstate(all="ignore"):
             block.trace(())
+        if block.notes:
+            self.remember(block.notes)
         return block
+
+    def remember(self, told: list[str]) -> None:
+        """Keep the notes of a block that are true of the whole: what is too large, for the dtype or for e^s."""
+        with self.lock:
+            self.of_blocks |= {note for note in told if note == notes.OVERFLOW or notes.BEYOND in note}
 
     def tell(self) -> None:
         """Note, or refuse, what the blocks came upon, as the definition does for the whole."""
+        self.notes += sorted(self.of_blocks)
         if self.empty.any():
             self.tell_empty(self.empty)
         self.spoiled.indices.sort()

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from attncli.core.masks import Extent
 from attncli.lazy import Array, np
 
+OVERFLOW = "exp: e^s overflows to inf; the weights, of shifted scores, do not"
+BEYOND = ": numbers beyond"
 _LISTED = 5
 
 
 def beyond(given: Mapping[str, Array], computed: Mapping[str, Array]) -> list[str]:
     """The notes of matrices with numbers that are too large for the dtype which is computed in."""
     return [
-        f"{name}: numbers beyond {array.dtype} became infinite"
+        f"{name}{BEYOND} {array.dtype} became infinite"
         for name, array in computed.items()
         if array.dtype.itemsize < given[name].dtype.itemsize and np.any(np.isinf(array) & np.isfinite(given[name]))
     ]

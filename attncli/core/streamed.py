@@ -5,17 +5,21 @@ Letters: r rows of a block, n queries, m keys, d_v value width, H heads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attncli.core import weighing
 from attncli.core.attend import Rules
 from attncli.core.blocks import Large, Unit
 from attncli.core.dots import find_dots
 from attncli.core.tiled import STREAMED, empty_output, finish, is_softmax, uniform
-from attncli.core.trace import STEPS, Trace, wanted
+from attncli.core.trace import STEPS, Held, Trace, wanted
+from attncli.core.visibility import Index
 from attncli.core.workers import in_order
 from attncli.errors import InputError
 from attncli.lazy import Array, np
+
+# Where no key is hidden, (r or 1, m or 1): asked for beside the steps.
+VISIBLE = "visible"
 
 
 class Stream:
@@ -24,21 +28,26 @@ class Stream:
     """
 
     def __init__(
-        self, inputs: Mapping[str, Array], rules: Rules, steps: Iterable[str], only: list[slice] | None
+        self,
+        inputs: Mapping[str, Array],
+        rules: Rules,
+        steps: Iterable[str],
+        only: list[slice] | None,
+        parts: set[Index] | None,
+        visible: bool,
     ) -> None:
         keep = wanted(steps) or ()
-        self.large = Large(inputs, rules)
+        self.large = large = Large(inputs, rules)
         self.steps = tuple(step for step in keep if STEPS[step].columns == "key")
-        self.only = only
-        self._small = tuple(step for step in keep if step in STREAMED)
+        self.rows = None if only is None else np.concatenate([np.arange(large.extent.n)[part] for part in only])
+        self._small = tuple(step for step in keep if step in STREAMED or step == "sum")
         self._check(set(keep) - {*self.steps, *self._small})
-        large, v = self.large, self.large.parts.v
-        self._output = empty_output(large, v.shape[-1]) if v is not None and {"heads", "output"} & {*keep} else None
-        self._lse = np.zeros((*large.lead, large.extent.n, 1), large.dtype) if "lse" in keep else None
-        self._asked = (*self.steps, *(["output"] if self._output is not None else []), *({"lse"} & {*keep}))
-        self._dots = find_dots(large) if is_softmax(large) and weighing.STEPS.issuperset(self._asked) else None
+        self._held = self._room({*keep})
+        asked = (*self.steps, *self._held, *([VISIBLE] if visible else []))
+        self._asked = asked
+        self._dots = find_dots(large) if is_softmax(large) and weighing.STEPS.issuperset(asked) else None
         rows = large.block_rows() if self._dots is None else weighing.block_rows(large.extent.m, large.dtype)
-        self._units = large.units(rows, only)
+        self._units = large.units(rows, only, parts)
 
     def _check(self, neither: set[str]) -> None:
         if neither or self.large.rules.both_ways or self.large.begin == "weights":
@@ -46,6 +55,17 @@ class Stream:
                 f"{', '.join(sorted(neither)) or 'this problem'} cannot be computed by blocks of rows",
                 hint="leave the choice of steps to attend()",
             )
+
+    def _room(self, keep: set[str]) -> dict[str, Array]:
+        """Arrays for the steps that are small, of all rows or of those that are wanted."""
+        large, v = self.large, self.large.parts.v
+        count = large.extent.n if self.rows is None else len(self.rows)
+        held: dict[str, Array] = {}
+        for step in keep & {"sum", "lse"}:
+            held[step] = np.zeros((*large.lead, count, 1), large.dtype)
+        if v is not None and {"heads", "output"} & keep:
+            held["output"] = empty_output(large, count, v.shape[-1])
+        return held
 
     def __len__(self) -> int:
         """How many blocks there are."""
@@ -61,33 +81,48 @@ class Stream:
         """The shape of a whole step, (*batch, H, n, m), tokens as rows."""
         return (*self.large.lead, self.large.extent.n, self.large.extent.m)
 
+    def place(self, unit: Unit) -> tuple[int | slice, ...]:
+        """Where the rows of a block lie in an array of all rows that are wanted, (*batch, H, rows, ...)."""
+        start = unit.start if self.rows is None else int(np.flatnonzero(self.rows == unit.start)[0])
+        return (*unit.index, slice(start, start + unit.stop - unit.start))
+
     def __iter__(self) -> Iterator[tuple[Unit, dict[str, Array]]]:
         for unit, found in in_order(self._units, self._compute):
-            for small, held in (("output", self._output), ("lse", self._lse)):
-                if held is not None:
-                    held[unit.index][unit.start : unit.stop] = found.pop(small)
+            for step, held in self._held.items():
+                held[self.place(unit)] = found.pop(step)
             yield unit, found
         self.large.tell()
 
     def trace(self) -> Trace:
         """The notes, and the small steps that were asked for. Of use when all blocks were seen."""
-        large = self.large
-        if self._output is not None:
-            finish(large, self._output)
-        if self._lse is not None:
-            large.steps["lse"] = self._lse
-        return large.as_trace(self._small)
+        large, held = self.large, dict(self._held)
+        output = held.pop("output", None)
+        if output is not None:
+            finish(large, output)
+        large.steps |= held
+        trace = large.as_trace(self._small)
+        if self.rows is not None:
+            trace.held = Held(self.rows.tolist(), large.extent.n)
+            for step in {"X", "Q"} & trace.steps.keys():
+                trace.steps[step] = trace.steps[step][..., self.rows, :]
+        return trace
 
     def _compute(self, unit: Unit) -> tuple[Unit, dict[str, Array]]:
         if self._dots is None:
-            block = self.large.block(unit)
-            return unit, {step: block.step(step) for step in self._asked}
+            return unit, self._by_definition(unit)
         with np.errstate(all="ignore"):
             found, empty = weighing.weigh_rows(self._dots, unit, self._asked)
         if empty.any():
             self.large.empty[unit.index][unit.start : unit.stop] = empty
             self._fill(unit, found, empty[:, 0])
         return unit, found
+
+    def _by_definition(self, unit: Unit) -> dict[str, Array]:
+        block = self.large.block(unit)
+        steps = block.as_trace(None)
+        found = {step: block.visible if step == VISIBLE else steps.rows(step) for step in self._asked}
+        self.large.remember(steps.notes)
+        return found
 
     def _fill(self, unit: Unit, found: dict[str, Array], empty: Array) -> None:
         """What the rule gives to queries that see no key."""
@@ -103,11 +138,44 @@ class Stream:
 
 
 def stream(
-    inputs: Mapping[str, Array], rules: Rules, steps: Iterable[str], *, only: list[slice] | None = None
+    inputs: Mapping[str, Array],
+    rules: Rules,
+    steps: Iterable[str],
+    *,
+    only: list[slice] | None = None,
+    parts: set[Index] | None = None,
+    visible: bool = False,
 ) -> Stream:
     """The steps asked for, those of n x m one block of rows after the other.
 
-    only: slices of the rows that are wanted, such as [slice(5), slice(-5, None)] for a table; None means all.
+    only: slices of the rows that are wanted, in order; None means all. parts: the sequences and heads that are wanted,
+    (*batch, H) from 0. visible: each block tells under `VISIBLE` where no key is hidden.
     Raises what `attend` raises, and InputError for a step that does not go by rows.
     """
-    return Stream(inputs, rules, steps, only)
+    return Stream(inputs, rules, steps, only, parts, visible)
+
+
+def sample(
+    inputs: Mapping[str, Array],
+    rules: Rules,
+    steps: Iterable[str],
+    rows: list[slice],
+    progress: Callable[[float], None] | None = None,
+) -> Trace:
+    """The steps asked for, of these rows (queries) alone: what `trace.held` names. Raises as `stream` does."""
+    parts = stream(inputs, rules, steps, only=rows, visible=True)
+    assert parts.rows is not None
+    shape = (*parts.shape[:-2], len(parts.rows), parts.shape[-1])
+    found = {step: np.empty(shape, parts.dtype) for step in parts.steps}
+    visible = np.empty(shape, bool)
+    for done, (unit, block) in enumerate(parts, start=1):
+        place = parts.place(unit)
+        visible[place] = block[VISIBLE]
+        for step, array in found.items():
+            array[place] = block[step]
+        if progress is not None:
+            progress(done / len(parts))
+    trace = parts.trace()
+    trace.steps |= found
+    trace.visible = None if visible.all() else visible
+    return trace

@@ -63,7 +63,7 @@ def attend_by_blocks(
     keep = wanted(steps) or ()
     large = Large(inputs, rules)
     extent, v = large.extent, large.parts.v
-    output = None if v is None else empty_output(large, v.shape[-1])
+    output = None if v is None else empty_output(large, extent.n, v.shape[-1])
     lse = np.empty((*large.lead, extent.n, 1), large.dtype) if "lse" in keep and is_softmax(large) else None
     dots = find_dots(large, sizes) if is_softmax(large) else None
 
@@ -109,12 +109,12 @@ def is_softmax(large: Large) -> bool:
     return large.normalizer.function is NORMALIZERS.find("softmax").function
 
 
-def empty_output(large: Large, width: int) -> Array:
-    """Room for what each head gives, such that joining the heads copies nothing: a view (*batch, H, n, d_v)."""
+def empty_output(large: Large, rows: int, width: int) -> Array:
+    """Room for what each head gives, such that joining the heads copies nothing: a view (*batch, H, rows, d_v)."""
     extent = large.extent
     if extent.heads is None:
-        return np.empty((*extent.batch, extent.n, width), large.dtype)
-    return np.empty((*extent.batch, extent.n, extent.heads, width), large.dtype).swapaxes(-2, -3)
+        return np.empty((*extent.batch, rows, width), large.dtype)
+    return np.empty((*extent.batch, rows, extent.heads, width), large.dtype).swapaxes(-2, -3)
 
 
 def _tile_rows(large: Large, sizes: Sizes) -> int:

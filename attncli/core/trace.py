@@ -7,9 +7,9 @@ Inside, tokens are rows; `Trace` redoes the layout that was asked for when a ste
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 from attncli.errors import InputError, unknown
 from attncli.lazy import Array, np
@@ -67,13 +67,44 @@ def parse_address(address: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(int(part) for part in indices.split(",")) if indices else ()
 
 
+class Numbered(Sequence[str]):
+    """The labels q1, q2 ... of many tokens, each spelled when it is asked for; equal to a list of the same labels."""
+
+    def __init__(self, letter: str, size: int) -> None:
+        self.letter, self.size = letter, size
+
+    def __len__(self) -> int:
+        return self.size
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        where = range(1, self.size + 1)[at]
+        return f"{self.letter}{where}" if isinstance(where, int) else [f"{self.letter}{i}" for i in where]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Held(NamedTuple):
+    """Which queries a Trace holds, where it does not hold all: positions from 0, and how many there are."""
+
+    positions: list[int]
+    of: int
+
+
 @dataclass
 class Trace:
     """The steps of one attention and what was assumed.
 
     steps: the arrays that are held, by name, tokens as rows. lazy: steps that are computed when first read.
     visible: broadcasts to (..., n, m); False where a key is hidden from a query; None where nothing is hidden.
-    batch_axes, head_axis: how the leading axes of scores are to be read: (*batch, H, n, m).
+    heads: how many heads the leading axes of scores hold: (*batch, H, n, m); None where there is no such axis.
+    held: where steps hold the rows of some queries only; the labels are those of all.
     """
 
     steps: dict[str, Array]
@@ -83,14 +114,15 @@ class Trace:
     scale: float = 1.0
     mask: list[str] = field(default_factory=list)
     normalizer: str = "softmax"
-    query_labels: list[str] = field(default_factory=list)
-    key_labels: list[str] = field(default_factory=list)
+    query_labels: Sequence[str] = field(default_factory=list)
+    key_labels: Sequence[str] = field(default_factory=list)
     labelled: bool = False
     visible: Array | None = None
     heads: int | None = None
     notes: list[str] = field(default_factory=list)
     lazy: dict[str, Callable[[], Array]] = field(default_factory=dict)
     kept: tuple[str, ...] | None = None
+    held: Held | None = None
 
     def names(self, *, on_request: bool = False) -> list[str]:
         """The steps that this problem has, in pipeline order; exp, sum and lse only if on_request."""
@@ -173,11 +205,12 @@ class Trace:
         return self
 
     def _labels_of(self, kind: str, count: int) -> list[str]:
-        known = {"query": self.query_labels, "key": self.key_labels}.get(kind, [])
+        known = {"query": self.query_labels, "key": self.key_labels}.get(kind, ())
+        if kind == "query" and self.held is not None:
+            known = [known[i] for i in self.held.positions]
         if len(known) == count:
-            return known
-        letter = {"query": "q", "key": "k"}.get(kind, "")
-        return [f"{letter}{i + 1}" for i in range(count)]
+            return list(known)
+        return list(Numbered({"query": "q", "key": "k"}.get(kind, ""), count))
 
     def _leading(self, name: str, array: Array, indices: tuple[int, ...]) -> tuple[int, ...]:
         leading = array.shape[:-2]

@@ -9,7 +9,7 @@ from attncli.core.blocks import Unit
 from attncli.core.dots import LOG2_E, Dots
 from attncli.lazy import Array, np
 
-STEPS = frozenset({"weights", "output", "lse"})
+STEPS = frozenset({"weights", "output", "lse", "visible"})
 _BLOCK_BYTES = 4 * 2**20
 
 
@@ -19,7 +19,10 @@ def block_rows(m: int, dtype: np.dtype) -> int:
 
 
 def weigh_rows(dots: Dots, unit: Unit, steps: tuple[str, ...]) -> tuple[dict[str, Array], Array]:
-    """The steps asked for (of `STEPS`) of some rows, and which of these see no key, (r, 1); such rows are zeros."""
+    """The steps asked for (of `STEPS`) of some rows, and which of these see no key, (r, 1); such rows are zeros.
+
+    visible is no step, but where no key is hidden: booleans (r or 1, m or 1).
+    """
     dtype, part = dots.dtype, slice(unit.start, unit.stop)
     q, k, v = (x.astype(dtype, copy=False) for x in dots.own(unit.index))
     view = dots.view(unit) if dots.view else None
@@ -42,7 +45,7 @@ def weigh_rows(dots: Dots, unit: Unit, steps: tuple[str, ...]) -> tuple[dict[str
         logarithm = np.log(below) + largest
     empty = below == 0
     weights /= np.where(empty, 1, below)
-    found = {"weights": weights, "lse": logarithm}
+    found = {"weights": weights, "lse": logarithm, "visible": np.ones((1, 1), bool) if shown is None else shown}
     if "output" in steps:
         found["output"] = weights @ v
     return {step: found[step] for step in steps}, empty

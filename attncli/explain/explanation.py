@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from attncli.core.masking import Extent, Masks
@@ -78,7 +78,7 @@ def explain(problem: Problem, query: str, key: str | None = None) -> Explanation
     return explanation
 
 
-def find_token(name: str, labels: list[str], kind: str) -> int:
+def find_token(name: str, labels: Sequence[str], kind: str) -> int:
     """The position (from 0) of a label, of `label#2`, or of a number counted from 1. Raises InputError."""
     places = [at for at, label in enumerate(labels) if label == name]
     if len(places) == 1:

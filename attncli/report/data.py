@@ -28,8 +28,8 @@ def meta(trace: Trace) -> dict[str, Any]:
         "score": trace.score,
         "scale": trace.scale,
         "mask": trace.mask,
-        "query_labels": trace.query_labels,
-        "key_labels": trace.key_labels,
+        "query_labels": list(trace.query_labels),
+        "key_labels": list(trace.key_labels),
         "notes": trace.notes,
     }
 

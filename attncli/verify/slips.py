@@ -57,9 +57,9 @@ def product_of(given: Given, step: str) -> Product | None:
             return None
         return Product(given["q"], given["k"].mT, _numbered("feature", given["k"].shape[-1]))
     if step == "heads":
-        return Product(given["weights"], given["v"], given.exact.key_labels)
+        return Product(given["weights"], given["v"], list(given.exact.key_labels))
     if "W_O" not in inputs and given.heads == 1:
-        return Product(given["weights"][..., 0, :, :], given["v"][..., 0, :, :], given.exact.key_labels)
+        return Product(given["weights"][..., 0, :, :], given["v"][..., 0, :, :], list(given.exact.key_labels))
     if "W_O" in inputs and "heads" in given:
         return Product(join_heads(given["heads"]), inputs["W_O"], _numbered("feature", len(inputs["W_O"])))
     return None

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from attncli.core.attend import Attention, Rules, attend
@@ -123,6 +123,7 @@ def test_tiles_give_what_the_definition_gives(problem: tuple[dict[str, Any], Rul
             attend_by_blocks(inputs, rules, steps, sizes=sizes, rows=rows)
         assert str(caught.value) == plain
         return
+    assume(rules.normalizer != "hardmax" or not _tied(plain))
     tiled = attend_by_blocks(inputs, rules, steps, sizes=sizes, rows=rows)
     assert tiled.notes == plain.notes
     assert tiled.mask == plain.mask
@@ -134,6 +135,14 @@ def test_tiles_give_what_the_definition_gives(problem: tuple[dict[str, Any], Rul
         expected, got = plain.rows(step), tiled.rows(step)
         assert got.dtype == expected.dtype
         np.testing.assert_allclose(got, expected, rtol=min(tolerance, 1e-2), atol=_unit(inputs, expected) * tolerance)
+
+
+def _tied(plain: Any) -> bool:
+    """Whether the last bit of a sum decides who is the largest of a row: for hardmax, all or nothing."""
+    last = next(step for step in ("masked", "biased", "capped", "scaled", "scores") if step in plain)
+    two = np.sort(plain.rows(last).astype(float), axis=-1)[..., -2:]
+    with np.errstate(invalid="ignore"):
+        return bool((two[..., -1] - two[..., 0] <= 1e-5 * np.abs(two[..., 0])).any())
 
 
 def _unit(inputs: dict[str, Any], expected: np.ndarray) -> float:
@@ -152,6 +161,7 @@ def test_rows_one_after_the_other_are_the_whole(problem: tuple[dict[str, Any], R
             _gather(stream(inputs, rules, steps))
         assert str(caught.value) == plain
         return
+    assume(rules.normalizer != "hardmax" or not _tied(plain))
     got, trace = _gather(stream(inputs, rules, steps))
     assert trace.notes == plain.notes
     finite = plain.rows("scores")[np.isfinite(plain.rows("scores"))]
