@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterable
@@ -13,18 +14,25 @@ DONE, DIFFERENT, WRONG, MACHINE, FAULT, INTERRUPTED, CLOSED = 0, 1, 2, 3, 70, 13
 
 
 def prepare() -> None:
-    """Make the streams take every character: one that the encoding lacks is written as an escape."""
-    for stream in (sys.stdout, sys.stderr):
+    """Make the streams take every character, one that the encoding lacks as an escape, and write all of it or fail."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+            # PYTHONUNBUFFERED: what a full disk or a closed pipe takes only half of would be lost without an error.
+            stream = io.TextIOWrapper(io.BufferedWriter(stream.buffer), stream.encoding, line_buffering=True)
+            setattr(sys, name, stream)
         if stream is not None and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def write(result: str | bytes) -> None:
     """Write a result, text or the bytes of a file, to standard output. Raises MachineError where that is closed."""
+    if not result:
+        return
     if sys.stdout is None:
         raise MachineError("standard output is closed")
     if isinstance(result, str):
-        sys.stdout.write(result if result.endswith("\n") or not result else result + "\n")
+        sys.stdout.write(result if result.endswith("\n") else result + "\n")
         return
     binary = getattr(sys.stdout, "buffer", None)
     if binary is None:  # a stream of text alone, such as a notebook's
@@ -157,6 +165,7 @@ def _usage(problem: BaseException) -> UsageError:
     option = getattr(problem, "option_name", None)
     if type(problem).__name__ == "NoSuchOption" and option:
         known = [name for parameter in context.command.params for name in parameter.opts] if context else []
+        known = [name for name in known if name.startswith("-")]
         close = nearest(option, [*known, "--help"])
         return UsageError(f"no such option: {option}", hint=f"did you mean {close}? {see}" if close else see)
     message = problem.format_message().rstrip(".")  # type: ignore[attr-defined]

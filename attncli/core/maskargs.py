@@ -7,6 +7,8 @@ from typing import Any
 from attncli.errors import ShapeError, UsageError
 from attncli.lazy import Array, np
 
+_LARGEST = 2**53 - 1  # whole numbers up to here are exact in float64
+
 
 def whole_numbers(name: str, argument: Any, *, negative: bool = False) -> list[int]:
     """`3,2`, [3, 2], 3 or an array as a list of integers. Raises UsageError for anything else."""
@@ -16,6 +18,11 @@ def whole_numbers(name: str, argument: Any, *, negative: bool = False) -> list[i
             raise UsageError(f"{name}: {number:g} is not a whole number", hint=f"as in {name}:3,2")
         if number < 0 and not negative:
             raise UsageError(f"{name}: {number:g} is negative", hint="counting starts at 0")
+        if abs(number) > _LARGEST:
+            raise UsageError(
+                f"{name}: {number:g} is too large to be told from its neighbours",
+                hint=f"whole numbers go up to {_LARGEST}; `*` is no limit of a window",
+            )
         numbers.append(int(number))
     return numbers
 

@@ -16,7 +16,7 @@ from attncli.problem.known import Known, Shape, times
 from attncli.problem.labels import label_errors, past_count
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
-from attncli.problem.values import placed
+from attncli.problem.values import MaskChoice, placed
 
 
 def size_errors(problem: Problem, unknown: frozenset[str] = frozenset()) -> list[AttnError]:
@@ -151,7 +151,9 @@ class _Sizes(Known):
             if spec is not None:
                 spec.function(np.zeros((1, d_q // heads)), np.zeros((1, d_k // key_heads)), **spec.parameters)
         except AttnError as error:
-            yield self.problem.placed(error, score.place)
+            if heads > 1:
+                error.what += f"; this is one head: Q has {d_q} for {heads} heads, K has {d_k} for {key_heads}"
+            yield self.problem.placed(error, score.place or self.problem.places.get("kv_heads"))
 
     def heads(self) -> Iterator[AttnError]:
         """Heads divide the widths, and key heads the heads."""
@@ -225,7 +227,17 @@ class _Sizes(Known):
                     with placed(choice.place):
                         spec.function(extent, spec.argument)
             except AttnError as error:
-                yield error
+                yield _at_cell(error, choice)
+
+
+def _at_cell(error: AttnError, choice: MaskChoice) -> AttnError:
+    """The error of a table, pointing at the first cell that is neither 0 nor 1 where there is one."""
+    table = choice.argument
+    if isinstance(table, Matrix) and MASKS.find(str(choice.mask)).facts.get("takes") == "array":
+        odd = np.argwhere((table.array != 0) & (table.array != 1))
+        if len(odd):
+            error.place = table.at(tuple(odd[0].tolist())) or error.place
+    return error
 
 
 def _axes(shape: Shape) -> str:

@@ -29,10 +29,15 @@ def test_results_and_errors_keep_apart(process: Process) -> None:
 
 
 @posix
-def test_a_reader_that_closes_the_pipe(tmp_path: Path, clean_environment: None) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_closes_the_pipe(unbuffered: str, tmp_path: Path, clean_environment: None) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(300, 300)))
     with subprocess.Popen(
-        [*ATTNCLI, "self", "x.npy", "--format", "csv"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*ATTNCLI, "self", "x.npy", "--format", "csv"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
     ) as running:
         assert running.stdout is not None
         assert running.stderr is not None
@@ -58,6 +63,31 @@ def test_a_full_disk(process: Process) -> None:
     assert (result.status, result.err) == (3, "attncli: No space left on device\n")
     written = process("self", X, "-o", "/dev/full", "-o", "o.npy")
     assert written.status == 2  # /dev/full has no suffix: it names no format
+
+
+@posix
+@pytest.mark.parametrize("output", ["weights=w.npy", "w.npz", "weights=w.csv"])
+def test_a_disk_that_takes_a_part_of_an_output(output: str, tmp_path: Path, clean_environment: None) -> None:
+    import resource
+
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(200, 2)))
+    done = subprocess.run(
+        [*ATTNCLI, "self", "x.npy", "-o", "small.npy", "-o", output],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"attncli: {output.partition('=')[2] or output}: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.npy"]
+
+
+@posix
+def test_a_file_is_written_where_standard_output_is_closed(tmp_path: Path, clean_environment: None) -> None:
+    command = f"{sys.executable} -m attncli self '{X}' -o o.csv >&-"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "note: wrote output to o.csv\n")
 
 
 @posix

@@ -122,6 +122,7 @@ def test_version(cli: Cli) -> None:
         (("atend",), "attncli: unknown command 'atend'", "did you mean 'attend'?"),
         (("self", "[[1]]", "--scal", "2"), "attncli: no such option: --scal", "did you mean --scale?"),
         (("self", "[[1]]", "--wQ", "w"), "attncli: no such option: --wQ", "did you mean --wq?"),
+        (("self", "[[1]]", "-x"), "attncli: no such option: -x", "`attncli self --help` tells what there is"),
         (("--verison",), "attncli: no such option: --verison", "did you mean --version?"),
         (("self",), "attncli: missing argument 'X'", "attncli self --help"),
         (("cross", "[[1]]"), "attncli: missing argument 'Y'", "attncli cross --help"),

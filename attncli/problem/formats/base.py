@@ -87,6 +87,8 @@ def os_error(error: OSError | ValueError, file: str, doing: str) -> AttnError:
     code = getattr(error, "errno", None)
     if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return MachineError("the disk is full: nothing was written", place=Place(file))
+    if code is None and isinstance(error, OSError):  # NumPy, of an array that was written in part
+        return MachineError(f"could not {doing} it: {error}", place=Place(file), hint="is the disk full?")
     if code in (errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
         return MachineError(f"could not {doing} it: {os.strerror(code)}", place=Place(file))
     if code in (errno.EACCES, errno.EPERM, errno.EROFS):
