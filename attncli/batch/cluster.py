@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from attncli.batch.run import in_order
-from attncli.batch.work import How, Outcome, Task
+from attncli.batch.pool import lost
+from attncli.batch.work import How, Outcome, Task, compute_all, portable
 from attncli.errors import MachineError, UsageError
 
 if TYPE_CHECKING:
@@ -50,12 +52,22 @@ def client(address: str) -> Iterator[Any]:
 def cluster(address: str) -> Iterator[Executor]:
     """What computes tasks on the cluster, in order; a worker that is lost has its work done by another."""
     with client(address) as connected:
-        pool = connected.get_executor(pure=False, retries=3)
 
         def execute(tasks: Iterator[Task], how: How) -> Iterator[Outcome]:
             workers = sum(connected.nthreads().values())
             if not workers:
                 raise MachineError("the cluster has no workers", place="--dask", hint="start one: dask worker ADDRESS")
-            return in_order(tasks, how, pool.submit, _CHUNK, ahead=4 * workers)
+            waiting: deque[tuple[list[Task], Any]] = deque()
+            while True:
+                while len(waiting) < 4 * workers and (part := [portable(task) for task in islice(tasks, _CHUNK)]):
+                    waiting.append((part, connected.submit(compute_all, part, how, pure=False, retries=3)))
+                if not waiting:
+                    return
+                part, future = waiting.popleft()
+                try:
+                    outcomes = future.result()
+                except Exception as error:  # the worker is gone, and those that tried again after it
+                    outcomes = lost(part, f"its workers were lost ({type(error).__name__})")
+                yield from outcomes
 
         yield execute

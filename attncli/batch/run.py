@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from attncli.batch.jobs import Job
 from attncli.batch.stamp import BESIDE, JOURNAL, Stamp, digest, read_journal, read_stamp
-from attncli.batch.work import WRITERS, How, Outcome, Task, compute, compute_all, portable
-from attncli.errors import AttnError, InputError, MachineError
-
-# Below so many seconds of work, other processes cost more than they give.
-WORTH = 1.0
-_CHUNK = 0.05  # seconds of work in one message
+from attncli.batch.work import WRITERS, How, Outcome, Task, compute
+from attncli.errors import AttnError, InputError
 
 
 @dataclass
@@ -120,69 +113,3 @@ def serial(tasks: Iterator[Task], how: How) -> Iterator[Outcome]:
     """One after the other, here."""
     for task in tasks:
         yield compute(task, how)
-
-
-def processes(count: int, total: int) -> Executor:
-    """In so many processes, where the work that is left is worth them: the first problems are computed here and timed.
-
-    total: how many problems there are.
-    """
-
-    def execute(tasks: Iterator[Task], how: How) -> Iterator[Outcome]:
-        spent, number = 0.0, 0
-        for task in tasks:
-            outcome = compute(task, how)
-            spent, number = spent + outcome.seconds, number + 1
-            yield outcome
-            if spent >= WORTH / 4 and (total - number) * spent / number > WORTH:
-                break
-        else:
-            return
-        yield from _pooled(tasks, how, count, max(1, int(_CHUNK * number / spent)))
-
-    return execute
-
-
-def _pooled(tasks: Iterator[Task], how: How, count: int, chunk: int) -> Iterator[Outcome]:
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_start)
-    try:
-        yield from in_order(tasks, how, pool.submit, chunk, ahead=2 * count)
-        pool.shutdown()
-    except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.kill()
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-
-
-def _start() -> None:
-    """A process of the pool leaves Ctrl-C to its parent, and the other cores to its siblings."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
-
-
-def in_order(
-    tasks: Iterator[Task], how: How, submit: Callable[..., Any], chunk: int, ahead: int
-) -> Iterator[Outcome]:
-    """The outcomes in the order of the tasks, of which so many chunks are on their way at a time."""
-    waiting: deque[tuple[list[Task], Any]] = deque()
-    while True:
-        while len(waiting) < ahead:
-            part = [portable(task) for task in islice(tasks, chunk)]
-            if not part:
-                break
-            waiting.append((part, submit(compute_all, part, how)))
-        if not waiting:
-            return
-        part, future = waiting.popleft()
-        try:
-            yield from future.result()
-        except Exception as error:  # the worker is gone, and those that tried again after it
-            told = MachineError(f"the worker that computed it was lost: {type(error).__name__}")
-            yield from (Outcome(task.name, task.source, errors=[told]) for task in part)

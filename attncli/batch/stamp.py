@@ -107,7 +107,8 @@ def read_journal(folder: Path) -> dict[str, Stamp]:
     for line in lines:
         try:
             told = json.loads(line)
-            stamps[str(told.pop("file"))] = Stamp(**told)
+            file = str(told.pop("file"))
+            stamps[file] = Stamp(**told)
         except (ValueError, TypeError, KeyError):
             continue  # cut short when the batch was killed
     return stamps

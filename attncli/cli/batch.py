@@ -102,7 +102,8 @@ def command(
 @contextmanager
 def _executor(dask: str | None, jobs: int, total: int) -> Iterator[Executor]:
     """Who computes: this process, several, or a cluster."""
-    from attncli.batch.run import processes, serial
+    from attncli.batch.pool import processes
+    from attncli.batch.run import serial
 
     if dask is None:
         yield serial if jobs == 1 or total == 1 else processes(jobs, total)
