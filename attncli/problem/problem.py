@@ -10,7 +10,8 @@ from attncli.core.attend import Rules
 from attncli.core.attend import attend as compute
 from attncli.core.masks import MASKS, MaskSpec, mask_spec
 from attncli.core.scores import SCORES, ScoreSpec, score_spec
-from attncli.core.trace import Trace
+from attncli.core.tiled import is_large
+from attncli.core.trace import Trace, wanted
 from attncli.errors import AttnError, InputError, Place, raise_all
 from attncli.problem.matrix import Matrix
 from attncli.problem.settings import LATER_STEPS
@@ -66,20 +67,30 @@ class Problem:
         """The later step (scores, kernel, scaled, masked, weights) that is given as an input, or None."""
         return next((step for step in LATER_STEPS if step in self.inputs), None)
 
-    def solve(self, steps: Iterable[str] | None = None) -> Trace:
-        """Compute the Trace; of `steps` only those asked for are kept.
+    def solve(self, steps: Iterable[str] | None = None, progress: Callable[[float], None] | None = None) -> Trace:
+        """Compute the Trace; of `steps` only those asked for are kept. progress: called with the share that is done.
 
-        Raises ShapeError (all together) where sizes disagree, UsageError and InputError as the core does.
+        Raises ShapeError (all together) where sizes disagree, UsageError and InputError as the core does, MachineError
+        for what would not fit into memory.
         """
-        from attncli.problem.labels import set_labels
+        from attncli.problem.needs import check_memory
         from attncli.problem.sizes import size_errors
 
         if not self.checked:
             raise_all(size_errors(self))
+        keep = wanted(steps)
         try:
-            trace = compute(self.arrays(), self.rules(), steps)
+            arrays, rules = self.arrays(), self.rules()
+            check_memory(self, keep, by_blocks=keep is not None and is_large(arrays, rules, keep))
+            trace = compute(arrays, rules, keep, progress)
         except AttnError as error:
             raise self.placed(error) from None
+        return self.dressed(trace)
+
+    def dressed(self, trace: Trace) -> Trace:
+        """The Trace of the core with what only the problem knows: the layout, the labels, what was told on the way."""
+        from attncli.problem.labels import set_labels
+
         trace.attention = self.attention
         trace.layout = self.layout
         trace.notes = [*self.notes, *trace.notes]
