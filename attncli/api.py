@@ -11,6 +11,7 @@ from attncli.problem.build import make_problem
 from attncli.problem.convert_object import layer_from_keywords
 from attncli.problem.document import read_document
 from attncli.problem.problem import Problem
+from attncli.problem.reading import split_steps
 from attncli.problem.values import Setting
 
 
@@ -63,7 +64,7 @@ class Options(TypedDict, total=False):
 
 
 def attend(
-    Q: Any = None, K: Any = None, V: Any = None, *, steps: Iterable[str] | None = None, **options: Unpack[Options]
+    Q: Any = None, K: Any = None, V: Any = None, *, steps: str | Iterable[str] | None = None, **options: Unpack[Options]
 ) -> Trace:
     """Attention of given queries (n x d_k), keys (m x d_k) and values (m x d_v), or from `scores=` on.
 
@@ -74,13 +75,13 @@ def attend(
     return _solve("attend", steps, {"Q": Q, "K": K, "V": V, **options})
 
 
-def self_attention(X: Any = None, *, steps: Iterable[str] | None = None, **options: Unpack[Options]) -> Trace:
+def self_attention(X: Any = None, *, steps: str | Iterable[str] | None = None, **options: Unpack[Options]) -> Trace:
     """Self-attention: Q, K and V all from X (n x d_x). Options, results and errors are those of `attend`."""
     return _solve("self", steps, {"X": X, **options})
 
 
 def cross_attention(
-    X: Any = None, Y: Any = None, *, steps: Iterable[str] | None = None, **options: Unpack[Options]
+    X: Any = None, Y: Any = None, *, steps: str | Iterable[str] | None = None, **options: Unpack[Options]
 ) -> Trace:
     """Cross-attention: Q from X (n x d_x), K and V from Y (m x d_y). Options, results and errors as in `attend`."""
     return _solve("cross", steps, {"X": X, "Y": Y, **options})
@@ -91,12 +92,20 @@ def load(path: str | Path) -> Problem:
     return read_document(path).problem()
 
 
-def run(problem: str | Path | Problem, *, steps: Iterable[str] | None = None) -> Trace:
+def run(problem: str | Path | Problem, *, steps: str | Iterable[str] | None = None) -> Trace:
     """The Trace of a problem or of a problem file. Raises as `load` and `attend` do."""
-    return (problem if isinstance(problem, Problem) else load(problem)).solve(steps)
+    return (problem if isinstance(problem, Problem) else load(problem)).solve(_names(steps))
 
 
-def _solve(attention: str, steps: Iterable[str] | None, keywords: Mapping[str, Any]) -> Trace:
+def _solve(attention: str, steps: str | Iterable[str] | None, keywords: Mapping[str, Any]) -> Trace:
     layer = layer_from_keywords(keywords)
     layer.settings["attention"] = Setting(attention)
-    return make_problem(layer).solve(steps)
+    return make_problem(layer).solve(_names(steps))
+
+
+def _names(steps: str | Iterable[str] | None) -> Iterable[str] | None:
+    """A text is a comma list or `all`, as on the command line, not its letters."""
+    if not isinstance(steps, str):
+        return steps
+    names = split_steps(steps, "steps")
+    return None if "all" in names else names

@@ -142,6 +142,9 @@ def test_load_and_run(tmp_path):
         ({"scale": float("nan")}, "finite"),
         ({"scale": True}, "must be a number"),
         ({"scale": [1]}, "must be a number"),
+        ({"scale": np.ones(2)}, "must be a number"),
+        ({"score": ("gaussian", {"sigma": None})}, "sigma must be a number"),
+        ({"bias": np.ma.masked_array(np.zeros((2, 3)), mask=np.eye(2, 3))}, "is a masked array"),
         ({"heads": 0}, "heads cannot be 0"),
         ({"heads": 1.5}, "whole number"),
         ({"temperature": 0}, "must not be 0"),
@@ -173,6 +176,14 @@ def test_all_that_is_wrong_is_told_at_once():
     with pytest.raises(AttnError) as caught:
         attend(Q, K, V, scale="x", heads=0, mask="causl", tokens="a")
     assert [error.place for error in caught.value.errors()] == ["scale", "heads", "mask", "tokens"]
+
+
+def test_steps_as_a_text():
+    assert attend(Q, K, V, steps="output").names() == ["output"]
+    assert "scores" in attend(Q, K, V, steps="all")
+    assert attend(Q, K, V, steps="weights, output").names() == ["weights", "output"]
+    with pytest.raises(AttnError, match="unknown step 'outptu'"):
+        attend(Q, K, V, steps="outptu")
 
 
 def test_missing_matrices():

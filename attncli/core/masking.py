@@ -148,7 +148,7 @@ class Masks:
         for spec, (predicate, _) in zip(specs, self.predicates, strict=True):
             note = getattr(predicate, "note", None)
             if note:
-                self.notes.append(f"{spec.name}: {note}")
+                self.notes.append(note)
 
     def visible(self, queries: slice = slice(None), keys: slice = slice(None)) -> Array:
         """Booleans that broadcast to that part of (*batch, H, n, m)."""

@@ -63,6 +63,9 @@ def matrix_from_object(name: str, value: Any, reading: Reading) -> Matrix:
         array = np.asarray(value)
     except ValueError:
         raise InputError(f"{name} has rows of unequal length", place=name) from None
+    if hasattr(value, "mask") and np.ma.is_masked(value):
+        raise InputError(f"{name} is a masked array, of which only the numbers would be used", place=name,
+                         hint='fill it, and say what is hidden as mask={"keep": array}')
     if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
         if array.size == 0 and array.dtype.kind == "O":
             array = array.astype(np.float64)
@@ -78,8 +81,12 @@ def _matrix(field: Field, value: Any, reading: Reading) -> Matrix:
 def _real(field: Field, value: Any) -> float:
     if isinstance(value, str):
         return parse_number(value)
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
-        raise UsageError(f"{field.name} must be a number, not {value!r}")
+    return _float(field.name, value)
+
+
+def _float(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not hasattr(value, "__float__") or np.ndim(value) != 0:
+        raise UsageError(f"{name} must be a number, not {value!r}")
     return float(value)
 
 
@@ -145,7 +152,7 @@ def _parameter(name: str, value: Any, reading: Reading) -> float | Matrix:
     if isinstance(value, str):
         return parameter_from_text(value, reading, name)
     if not isinstance(value, Matrix | PathLike) and np.ndim(value) == 0:
-        return float(value)
+        return _float(name, value)
     return matrix_from_object(name, value, reading)
 
 

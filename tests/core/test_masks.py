@@ -180,7 +180,7 @@ def test_leading_axes_of_a_table() -> None:
     sequences, heads = solve(3, 4, {"keep": table}, lead=(2, 5)), solve(3, 4, {"keep": table}, lead=(5, 2))
     np.testing.assert_array_equal(visible(sequences), np.broadcast_to(table[:, None], (2, 5, 3, 4)))
     np.testing.assert_array_equal(visible(heads), np.broadcast_to(table, (5, 2, 3, 4)))
-    assert any("counts the sequences" in note for note in sequences.notes)
+    assert "keep: its first axis, 2, counts the sequences" in sequences.notes
     assert any("counts the heads" in note for note in heads.notes)
     shared = solve(3, 4, {"keep": table[:1]}, lead=(2, 5))
     np.testing.assert_array_equal(visible(shared), np.broadcast_to(table[0], (2, 5, 3, 4)))
