@@ -72,7 +72,7 @@ class Writing:
 def equation(writing: Writing, section: Section, line: Line) -> str:
     """What stands behind `weights[it, animal] = `: the term with numbers, and the result; words are not among it.
 
-    With exact numbers, the exact result too where it is shorter than the term, and then the decimals it is close to.
+    With exact numbers, the exact result too where it is no longer than the term, and the decimals it is close to.
     """
     notation, result = writing.notation, writing.result(section, line.cell)
     if line.term is None:
@@ -81,8 +81,8 @@ def equation(writing: Writing, section: Section, line: Line) -> str:
     exact = writing.exact.value(section.working, line.cell) if writing.exact else None
     if exact is None:
         return result if term == result else f"{term} = {result}"
-    value = notation.exact(exact)[0]
-    members = f"{term} = {value}" if len(value) < len(term.replace(" ", "")) else term
+    value, plain = notation.exact(exact)[0], term.replace(" ", "")
+    members = f"{term} = {value}" if value != plain and len(value) <= len(plain) else term
     return members if value == result else f"{members} {notation.close} {result}"
 
 
