@@ -145,7 +145,7 @@ class Masks:
         self.texts = [spec.text if not spec.aligned else replace(spec, alignment=self.alignment).text for spec in specs]
         # Each with whether it looks only at i - j, so that a tile can ask once for a whole diagonal.
         self.predicates = [(spec.function(extent, spec.argument), bool(spec.facts.get("by_offset"))) for spec in specs]
-        for spec, (predicate, _) in zip(specs, self.predicates, strict=True):
+        for predicate, _ in self.predicates:
             note = getattr(predicate, "note", None)
             if note:
                 self.notes.append(note)
