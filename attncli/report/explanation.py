@@ -104,12 +104,12 @@ def label(writing: Writing, section: Section, cell: Cell) -> tuple[str, list[str
         kinds = ("query", "key" if scores else "feature")
     names = {"query": trace.query_labels, "key": trace.key_labels}
     offset = working.offsets.get(cell.step, 0)
-    told = [
+    labels = [
         names[kind][at] if kind in names else str(at + 1 + offset) for kind, at in zip(kinds, cell.index, strict=True)
     ]
     if cell.step in ("sum", "tau"):
-        return cell.step, told[:1]
-    return cell.step, told[::-1] if trace.layout == "columns" else told
+        return cell.step, labels[:1]
+    return cell.step, labels[::-1] if trace.layout == "columns" else labels
 
 
 def title(writing: Writing) -> str:
@@ -125,21 +125,25 @@ def left_out(group: Group) -> str:
     return f"and {group.left_out} more like these"
 
 
+def told(writing: Writing, section: Section, line: Line) -> tuple[str, str]:
+    """A line without markup, `scores[it, animal] = 1 × 2 = 2`, and the words beside it."""
+    step, labels = label(writing, section, line.cell)
+    words = "; ".join(filter(None, [line.words, comparison(writing, section, line)]))
+    return f"{step}[{', '.join(map(writing.look.label, labels))}] = {equation(writing, section, line)}", words
+
+
 @EXPLANATIONS("text")
 def text(writing: Writing) -> Iterator[str]:
     """Plain text for the terminal: a heading a step, a line a number."""
-    look = writing.look
-    yield look.label(title(writing))
+    yield writing.look.label(title(writing))
     for section in writing.explanation.sections:
         if section.title:
             yield f"\n{section.title}"
         for group in section.groups:
             yield f"\n{group.step} = {formula(section.working, group.step)[0]}"
             for line in group.lines:
-                step, labels = label(writing, section, line.cell)
-                members = equation(writing, section, line)
-                words = "; ".join(filter(None, [line.words, comparison(writing, section, line)]))
-                yield f"  {step}[{', '.join(map(look.label, labels))}] = {members}" + (f"   ({words})" if words else "")
+                numbers, words = told(writing, section, line)
+                yield f"  {numbers}" + (f"   ({words})" if words else "")
             if group.left_out:
                 yield f"  ... {left_out(group)}"
 
@@ -156,11 +160,8 @@ def markdown(writing: Writing) -> Iterator[str]:
         for group in section.groups:
             yield f"\n**{group.step}** = {_code(formula(section.working, group.step)[0])}\n"
             for line in group.lines:
-                step, labels = label(writing, section, line.cell)
-                members = equation(writing, section, line)
-                words = "; ".join(filter(None, [line.words, comparison(writing, section, line)]))
-                code = _code(f"{step}[{', '.join(map(writing.look.label, labels))}] = {members}")
-                yield f"- {code}" + (f" ({escape_markdown(words)})" if words else "")
+                numbers, words = told(writing, section, line)
+                yield f"- {_code(numbers)}" + (f" ({escape_markdown(words)})" if words else "")
             if group.left_out:
                 yield f"- … {left_out(group)}"
 
@@ -184,8 +185,8 @@ def latex(writing: Writing) -> Iterator[str]:
                 place = r",\,".join(rf"\text{{{escape_latex(look.label(each))}}}" for each in labels)
                 members = equation(writing, section, line)
                 words = "; ".join(filter(None, [line.words, comparison(writing, section, line)]))
-                told = rf" \quad\text{{({escape_latex(words)})}}" if words else ""
-                lines.append(rf"\mathit{{{step}}}_{{{place}}} &= {members}{told}")
+                beside = rf" \quad\text{{({escape_latex(words)})}}" if words else ""
+                lines.append(rf"\mathit{{{step}}}_{{{place}}} &= {members}{beside}")
             if group.left_out:
                 lines.append(rf"&\;\;\text{{{left_out(group)}}}")
             yield " \\\\\n".join(lines)
