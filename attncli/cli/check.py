@@ -9,6 +9,7 @@ import typer
 
 from attncli.cli.options import problem_options
 from attncli.errors import AttnError
+from attncli.problem.settings import FIELDS
 
 if TYPE_CHECKING:
     from attncli.problem.problem import Problem
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 
     Marked = tuple[Problem, CheckResult]
 
+# Marks are what is shown, and no step of the problem is written.
+_LEFT_OUT = ("show", "top", "stats", "output", "force", "save_problem", "dry_run")
 
-@problem_options()
+
+@problem_options(only=[name for name in FIELDS if name not in _LEFT_OUT])
 def command(
     problems: Annotated[list[str], typer.Argument(metavar="PROBLEM...", help="problem files with expect:")],
     points: Annotated[

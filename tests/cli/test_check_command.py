@@ -117,3 +117,11 @@ def test_expect_does_not_spoil_data(cli: Cli) -> None:
 def test_expect_wins_over_the_file(cli: Cli, tmp_path: Path) -> None:
     (wrong,) = write(tmp_path, wrong=WRONG)
     assert cli("check", wrong, "--expect", "weights=[[0.27, 0.73]]").status == 0
+
+
+def test_options_that_marks_do_not_follow_are_refused(cli: Cli, tmp_path: Path) -> None:
+    (right,) = write(tmp_path, right=RIGHT)
+    for options in (("-o", "x.csv"), ("--save-problem", "x.yaml"), ("--show", "scores"), ("--top", 1), ("--dry-run",)):
+        result = cli("check", right, *options)
+        assert (result.status, result.out) == (2, "")
+        assert f"no such option: {options[0]}" in result.err
