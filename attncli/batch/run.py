@@ -26,6 +26,7 @@ class Folder:
 
     def __post_init__(self) -> None:
         self.beside = self.how.format in BESIDE
+        self.suffix = WRITERS.find(self.how.format or "json").facts["suffix"]
         if self.resume:
             for left in self.path.glob(".attncli-*.tmp"):  # of a batch that was killed
                 left.unlink(missing_ok=True)
@@ -40,7 +41,7 @@ class Folder:
 
     def file(self, name: str) -> Path:
         """Where the result of that name lies."""
-        return self.path / f"{name}{WRITERS.find(self.how.format or 'json').facts['suffix']}"
+        return self.path / f"{name}{self.suffix}"
 
     def finished(self, name: str, wanted: str) -> Stamp | None:
         """The stamp of a result that is there already, for the same problem and options."""

@@ -6,7 +6,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from attncli.problem.values import Hand
 BESIDE = ("csv", "tsv", "npy", "txt")
 JOURNAL = ".attncli-digests"
 
-_APART = ("file", "places", "options", "title", "name")  # of a problem, what does not show in its result
+_APART = ("file", "places", "options", "title", "name", "checked")  # of a problem, what does not show in its result
 _KEYS = re.compile(rb'"?(digest|result|verdict)"?: (?:"([^"]*)"|([^\s",}]+))')
 _COMMENT = re.compile(rb"<!-- attncli ([^>]*) -->\s*\Z")
 
@@ -39,7 +40,8 @@ class Stamp:
 
     def to_dict(self) -> dict[str, str]:
         """What there is, for a result object."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        told = {"digest": self.digest, "result": self.result, "verdict": self.verdict}
+        return {name: value for name, value in told.items() if value is not None}
 
 
 def digest(problem: Problem | Stages, options: Iterable[Any]) -> str:
@@ -52,8 +54,17 @@ def digest(problem: Problem | Stages, options: Iterable[Any]) -> str:
     return hashed.hexdigest()
 
 
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass that show in a result."""
+    apart = _APART if kind is Problem else ("place",)
+    return tuple(field.name for field in fields(kind) if field.name not in apart)
+
+
 def _feed(hashed: Any, value: Any) -> None:
-    if isinstance(value, Matrix):
+    if value is None or type(value) in (str, float, int, bool):
+        hashed.update(f"{value!r}\0".encode())
+    elif isinstance(value, Matrix):
         array = np.ascontiguousarray(value.array)
         hashed.update(f"{array.dtype.str}{array.shape}{value.row_labels}{value.column_labels}".encode())
         hashed.update(array.tobytes())
@@ -66,10 +77,9 @@ def _feed(hashed: Any, value: Any) -> None:
             _feed(hashed, inner)
             hashed.update(b"\1")
     elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            if field.name != "place" and not (isinstance(value, Problem) and field.name in _APART):
-                hashed.update(f"\2{field.name}\2".encode())
-                _feed(hashed, getattr(value, field.name))
+        for name in _names(type(value)):
+            hashed.update(f"\2{name}\2".encode())
+            _feed(hashed, getattr(value, name))
         if isinstance(value, Hand):  # 0.50 is not 0.5
             _feed(hashed, value.matrix.spelling() if value.matrix.spelling else None)
     else:

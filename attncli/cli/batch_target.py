@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,9 +107,10 @@ def _misplaced(found: Found, folder: Folder) -> Iterator[AttnError]:
         what = "the results would lie among the problems that are searched"
         yield InputError(what, place=f"-o {folder.path}", hint=hint)
         return
-    files = {Path(file).resolve() for file in found.files}
+    beside = where in {Path(parent).resolve() for parent in {os.path.dirname(file) for file in found.files}}
+    files = {Path(file).resolve() for file in found.files} if beside else set()
     patterns = [str(Path(pattern).parent.resolve() / Path(pattern).name) for pattern in found.patterns]
-    for job in found.jobs:
+    for job in found.jobs if files or patterns or folder.suffix == ".csv" else ():
         result = where / folder.file(job.name).name
         if result in files:
             yield InputError(f"the result {folder.file(job.name)} would replace a problem", place=job.source, hint=hint)
@@ -123,7 +125,9 @@ def _misplaced(found: Found, folder: Folder) -> Iterator[AttnError]:
 def _existing(found: Found, folder: Folder) -> Iterator[AttnError]:
     if folder.resume or folder.force:
         return
-    there = [folder.file(job.name) for job in found.jobs if folder.file(job.name).exists()]
+    if not folder.path.exists():
+        return
+    there = [file for job in found.jobs if (file := folder.file(job.name)).exists()]
     if there:
         more = f" and {len(there) - 1} more" if len(there) > 1 else ""
         yield InputError(f"the result {there[0]} exists{more}", place=f"-o {folder.path}",

@@ -60,8 +60,9 @@ def check_memory(problem: Problem, keep: Collection[str] | None, *, by_blocks: b
 
     besides: bytes that are needed for what becomes of the steps, such as their text.
     """
-    if prod(step_shapes(problem)["weights"]) < _FEW:
-        return
+    numbers = sum(matrix.array.size for matrix in problem.inputs.values() if isinstance(matrix, Matrix))
+    if numbers**2 * (problem.heads or 1) < _FEW or prod(step_shapes(problem)["weights"]) < _FEW:
+        return  # there are no more queries, and no more keys, than numbers
     needed, there = sum(memory_by_step(problem, keep, by_blocks=by_blocks).values()) + besides, memory_available()
     if there is not None and needed > there:
         whole = not by_blocks or not STREAMED.issuperset(keep or STEPS)

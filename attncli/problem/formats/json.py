@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, BinaryIO
 
 from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source
@@ -25,9 +26,12 @@ def read(source: Source, options: ReadOptions, name: str | None) -> dict[str, Ma
 
 def dumps(value: Any, indent: str = "") -> str:
     """JSON with a line for each key and each row of numbers; floats in the shortest digits that read back."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
     inner = indent + " "
+    if hasattr(value, "tolist"):
+        quick = _matrix(value, inner)
+        if quick is not None:
+            return quick
+        value = value.tolist()
     if isinstance(value, Mapping):
         pairs = [f"{inner}{text_of(str(key))}: {dumps(item, inner)}" for key, item in value.items()]
         return "{\n" + ",\n".join(pairs) + f"\n{indent}}}" if pairs else "{}"
@@ -42,6 +46,21 @@ def dumps(value: Any, indent: str = "") -> str:
     if isinstance(value, str):
         return text_of(value)
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else _WORDS[value]
+
+
+def _matrix(array: Any, inner: str) -> str | None:
+    """A matrix of floats as `dumps` writes it, from the encoder in C; None where that would write Infinity or NaN."""
+    if array.ndim != 2 or not array.size or array.dtype.kind != "f":
+        return None
+    text = _encoder()(array.tolist())
+    return None if "N" in text or "I" in text else text.replace("], [", f"],\n{inner}[")
+
+
+@cache
+def _encoder() -> Callable[[Any], str]:
+    from json import JSONEncoder
+
+    return JSONEncoder().encode
 
 
 def _float(value: float) -> str:

@@ -13,6 +13,7 @@ from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import is_number, quote
 
+_SIMPLE = re.compile("[A-Za-z0-9_ .:<>/-]*")
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
@@ -72,6 +73,8 @@ def dump(value: Mapping[str, Any]) -> Iterator[str]:
 
 def text_of(value: str) -> str:
     """A string in the double quotes that JSON and YAML share."""
+    if _SIMPLE.fullmatch(value):
+        return f'"{value}"'
     import json
 
     return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
