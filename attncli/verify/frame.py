@@ -43,6 +43,7 @@ class Frame:
         self.trace.attention, self.trace.layout = problem.attention, problem.layout
         if whole:
             set_labels(problem, self.trace)
+        self.weight_layout = problem.weight_layout
         self.begin = core.begin
         self.joined: bool = core.parts.joined
         self.heads = core.parts.heads or 1

@@ -7,6 +7,7 @@ front, then the sequences, then the heads (1 where there are none). Joined matri
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
@@ -221,6 +222,17 @@ class Given:
         """The names of a step's rows and columns, tokens as rows."""
         rows, columns = self.exact.labels(step)
         return (columns, rows) if self.exact.layout == "columns" else (rows, columns)
+
+    def displayed(self, text: str) -> str:
+        """A sentence of rows and columns, as it is said of what is displayed: in columns the other way round."""
+        if self.exact.layout != "columns":
+            return text
+        other = {"row": "column", "column": "row"}
+        return re.sub(r"\b(row|column)", lambda match: other[match[0]], text)
+
+    def product(self, left: str, right: str) -> str:
+        """`Q K^T`, or in columns the same product as it is written there: `K^T Q`."""
+        return f"{right} {left}" if self.exact.layout == "columns" else f"{left} {right}"
 
     def projected(self, name: str, source: Array, weight: Array | None) -> Array:
         """Q, K or V from other data or another weight matrix; past ones in front. Raises ShapeError."""

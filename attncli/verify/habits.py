@@ -35,10 +35,10 @@ class Habit:
     choice: tuple[int, ...]
     places: int
 
-    @property
-    def text(self) -> str:
-        """`the exponentials cut to 2 places`."""
+    def told(self, row: str = "row") -> str:
+        """`the exponentials cut to 2 places`; row: what a query's numbers are, as displayed."""
         what = " and ".join(names[i].rstrip(",") for names, i in zip(CHOICES, self.choice, strict=False) if i)
+        what = what.replace("row's", f"{row}'s")
         return f"{what} {HOWS[self.choice[HOW]]} to {self.places} place{'s' * (self.places != 1)}"
 
 

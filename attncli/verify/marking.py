@@ -43,7 +43,8 @@ class Marking:
     """The marks of one problem, and what they were made from (for whoever searches the mistake).
 
     frame: the problem. entries: what the hand wrote. bases: what follows a step is computed from.
-    marks: one a entry, in order. first_wrong: the name of the first wrong step, or None.
+    marks: one a entry, in order. first_wrong: the name of the first wrong step, or None. adjusted: by address, where a
+    number follows only because its row is written so as to sum to 1.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -53,6 +54,7 @@ class Marking:
         self.bases = Bases()
         self.notes: list[str] = []
         self.first_wrong: str | None = None
+        self.adjusted: dict[str, Array] = {}
         self._exact = BoxFlow(self.frame, Boxes(), {})
         self._as_written = BoxFlow(self.frame, Boxes(), {})
         self._within = BoxFlow(self.frame, Boxes(self.uncertain if problem.rounded_inputs else None), self.bases.boxes)
@@ -94,34 +96,40 @@ class Marking:
         codes[(codes > AGREES) & written.truncated(exact, room)] = TRUNCATED
         if (codes <= TRUNCATED).all():
             return codes, ""
-        codes[(codes > TRUNCATED) & self._follows(written, entry.step, codes > TRUNCATED)] = FOLLOWS
+        codes[(codes > TRUNCATED) & self._follows(entry, codes > TRUNCATED)] = FOLLOWS
         reason = ""
         if (codes > FOLLOWS).any():
             habit = habit_of(self, entry, codes > FOLLOWS)
             if habit is not None:
                 codes[codes > FOLLOWS] = FOLLOWS
-                reason = habit.text
+                reason = habit.told("column" if self.frame.trace.layout == "columns" else "row")
             else:
                 codes[(codes > FOLLOWS) & _last_place(written, exact, room)] = LAST_PLACE
         return codes, reason
 
-    def _follows(self, written: Written, step: str, asked: Array) -> Array:
-        """Where h is what the hand's own numbers give: within half a unit, as written, or kept in full."""
+    def _follows(self, entry: Entry, asked: Array) -> Array:
+        """Where h is what the hand's own numbers give: within half a unit, as written, or kept in full.
+
+        Or one unit off in a row that is written so as to sum to 1; such cells are kept in `adjusted`.
+        """
+        written = entry.written
         flows = [self._within]
         if self.bases.points:
             flows.append(self._as_written)
         if self.bases.slips:
             flows.append(self._kept)
-        adjusted = self.adjusted_rows(step, written)
+        rows = self.adjusted_rows(entry.step, written)
         follows = ~asked
+        adjusted = np.zeros_like(follows)
         for flow in flows:
-            box = flow.target(step)
+            box = flow.target(entry.step)
             follows = follows | written.meets(box.low, box.high)
-            if adjusted is not None:
-                follows = follows | (adjusted & near(written, box.low, box.high))
+            if rows is not None:
+                adjusted = adjusted | (rows & near(written, box.low, box.high))
             if follows.all():
                 break
-        return follows
+        self.adjusted[entry.address] = adjusted & ~follows
+        return follows | adjusted
 
     def adjusted_rows(self, step: str, written: Written) -> Array | None:
         """Rows of weights that are written so as to sum to exactly 1, (..., n, 1); None where there are none."""

@@ -220,9 +220,8 @@ def softmax_over_queries(given: Given) -> Changes:
     """The softmax was taken over the other axis."""
     if _softmax(given):
         weights = given.normalized(given.logits.mT).mT
-        yield Change(
-            {"weights": weights}, "the softmax was taken over the queries: each column sums to 1, not each row"
-        )
+        sums = given.displayed("each column sums to 1, not each row")
+        yield Change({"weights": weights}, f"the softmax was taken over the queries: {sums}")
 
 
 @mistake("softmax-over-all", at=("weights",), simplicity=3, whole=True)
@@ -231,9 +230,8 @@ def softmax_over_all(given: Given) -> Changes:
     if _softmax(given):
         logits = given.logits
         flat = given.normalized(logits.reshape(*logits.shape[:-2], 1, -1))
-        yield Change(
-            {"weights": flat.reshape(logits.shape)}, "the softmax was taken over the whole matrix, not each row"
-        )
+        text = given.displayed("the softmax was taken over the whole matrix, not each row")
+        yield Change({"weights": flat.reshape(logits.shape)}, text)
 
 
 @mistake("scores-by-sum", at=("weights",), simplicity=4)

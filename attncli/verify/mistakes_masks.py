@@ -109,9 +109,8 @@ def mask_after(given: Given) -> Changes:
     """The weights were masked, without normalizing again."""
     if given.shown is not None and given.target in ("weights", "heads", "output"):
         weights = given.run({"masked": given.unmasked}, "weights") * given.shown
-        yield Change(
-            {"weights": weights}, "the mask was applied after the softmax, and the rows were not normalized again"
-        )
+        text = given.displayed("the mask was applied after the softmax, and the rows were not normalized again")
+        yield Change({"weights": weights}, text)
 
 
 @mistake("scores-times-mask", at=("masked",), source="a padding mask that multiplies", simplicity=3)

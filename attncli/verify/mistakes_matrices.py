@@ -114,7 +114,9 @@ def product_from_the_left(given: Given) -> Changes:
             data = given[source]
             if weight.shape[-1] == data.shape[-2] and (weight @ data).shape[-2:] == given[name].shape[-2:]:
                 made[name] = weight @ data
-    yield from _together(made, "{names} made as W X, not as X W")
+    letter = "W" if (given.frame.weight_layout == "in-out") == (given.exact.layout == "rows") else "W^T"
+    done, right = given.product(letter, "X"), given.product("X", letter)
+    yield from _together(made, f"{{names}} made as {done}, not as {right}")
 
 
 @mistake("no-projection-bias", at=(*_PROJECTIONS, "output"), simplicity=1)
@@ -149,7 +151,9 @@ def _scores(given: Given, product: Array, text: str) -> Changes:
 def scores_transposed(given: Given) -> Changes:
     """K Q^T was computed, not Q K^T."""
     if "scores" in given and given.begin is None:
-        yield from _scores(given, given["scores"].mT, "the scores are K Q^T, not Q K^T: rows and columns are exchanged")
+        done, right = given.product("K", "Q^T"), given.product("Q", "K^T")
+        text = f"the scores are {done}, not {right}: rows and columns are exchanged"
+        yield from _scores(given, given["scores"].mT, text)
 
 
 @mistake(
@@ -174,15 +178,11 @@ def scores_of_features(given: Given) -> Changes:
     if not _dots(given):
         return
     q, k = given["q"], given["k"]
-    for left, right, text in (
-        (k.mT, q, "K^T Q"),
-        (q.mT, k, "Q^T K"),
-        (q, k, "Q K"),
-        (q, q.mT, "Q Q^T"),
-        (k, k.mT, "K K^T"),
-    ):
-        if left.shape[-1] == right.shape[-2]:
-            yield from _scores(given, left @ right, f"the scores are {text}, not Q K^T")
+    named = {"Q": q, "K": k, "Q^T": q.mT, "K^T": k.mT}
+    for left, right in (("K^T", "Q"), ("Q^T", "K"), ("Q", "K"), ("Q", "Q^T"), ("K", "K^T")):
+        if named[left].shape[-1] == named[right].shape[-2]:
+            text = f"the scores are {given.product(left, right)}, not {given.product('Q', 'K^T')}"
+            yield from _scores(given, named[left] @ named[right], text)
 
 
 @mistake("key-value-exchanged", at=("scores", "heads", "output"), simplicity=3)
@@ -195,7 +195,8 @@ def key_and_value_exchanged(given: Given) -> Changes:
         return
     if "scores" in given.open:
         both = {"k": v, "v": k} if given.target in ("heads", "output") else {"k": v}
-        yield Change(both, "keys and values were exchanged: the scores are Q V^T", "scores")
+        text = f"keys and values were exchanged: the scores are {given.product('Q', 'V^T')}"
+        yield Change(both, text, "scores")
     if given.target in ("heads", "output"):
         yield Change({"v": k}, "the weights were multiplied by K, not by V", given.target)
 
@@ -275,8 +276,8 @@ def heads_split_other_order(given: Given) -> Changes:
     if not names:
         return
     step = "scores" if "scores" in given.open and "Q" in names else given.target
-    for order, text in ((_interleaved, "head 1 got every H-th feature, not the first ones"),
-                        (_reshaped, "the matrix was cut into heads by rows, not by columns")):  # fmt: skip
+    by_rows = given.displayed("the matrix was cut into heads by rows, not by columns")
+    for order, text in ((_interleaved, "head 1 got every H-th feature, not the first ones"), (_reshaped, by_rows)):
         changed = {}
         for name in names:
             heads = given.heads if name == "Q" else given.frame.key_heads
@@ -307,7 +308,8 @@ def heads_joined_other_order(given: Given) -> Changes:
         mixed = np.moveaxis(heads, -3, -1).reshape(*heads.shape[:-3], heads.shape[-2], -1)
         yield Change({"output": _through_w_o(given, mixed)}, "the heads' results were joined feature by feature")
         rows = heads.reshape(*heads.shape[:-3], heads.shape[-2], -1)
-        yield Change({"output": _through_w_o(given, rows)}, "the heads' results were joined row by row")
+        text = given.displayed("the heads' results were joined row by row")
+        yield Change({"output": _through_w_o(given, rows)}, text)
 
 
 def _through_w_o(given: Given, joined: Array) -> Array:

@@ -23,7 +23,10 @@ def remarks(marking: Marking) -> list[str]:
                 found.append(f"{mark.step}: written as whole numbers, which the right weights are not: "
                              "nothing was checked by them")  # fmt: skip
             elif marking.frame.sums_to_one:
-                found += _row_sums(mark, marking.frame.trace.leading_names(entry.step), columns)
+                leading = marking.frame.trace.leading_names(entry.step)
+                found += _row_sums(mark, leading, columns)
+                if entry.address in marking.adjusted:
+                    found += _adjusted(mark, entry.shown(marking.adjusted[entry.address]), leading, columns)
         if mark.reason:
             found.append(f"{mark.step}: follows with {mark.reason}")
     if marking.explained_by_rounded_inputs():
@@ -71,16 +74,35 @@ def _row_sums(mark: StepMark, leading: list[str], columns: bool) -> list[str]:
     h, u, codes = (array.mT if columns else array for array in (mark.hand, mark.unit, mark.codes))
     total, unit = h.sum(axis=-1), u.max(axis=-1, initial=0)
     found = []
-    names = [*leading, "column" if columns else "row"]
     with np.errstate(invalid="ignore"):
         off = (np.abs(total - 1) > unit / 2) & np.any(h != 0, axis=-1)
     for index in np.argwhere(off):
         at = tuple(int(i) for i in index)
-        where = ", ".join(f"{name} {i + 1}" for name, i in zip(names[-len(at) :], at, strict=True))
-        why = ": rounding" if codes[at].max() < WRONG else ", not to 1"
-        part = "" if mark.step == "weights" else f"{mark.step}: "
-        found.append(f"{part}{where} sums to {float(total[at]):.{places_of(float(unit[at]))}f}{why}")
+        is_cut = total[at] < 1 and (codes[at] == TRUNCATED).any()
+        why = ", not to 1" if codes[at].max() >= WRONG else ": cutting" if is_cut else ": rounding"
+        row = _row(mark, at, leading, columns)
+        found.append(f"{row} sums to {float(total[at]):.{places_of(float(unit[at]))}f}{why}")
     return found
+
+
+def _adjusted(mark: StepMark, cells: Array, leading: list[str], columns: bool) -> list[str]:
+    """Numbers that are one unit off so that their row sums to 1, as displayed; `cells` says where."""
+    h, u, x, cells = (array.mT if columns else array for array in (mark.hand, mark.unit, mark.exact, cells))
+    found = []
+    for index in np.argwhere(cells):
+        at = tuple(int(i) for i in index)
+        places = places_of(float(u[at]))
+        row = _row(mark, at[:-1], leading, columns)
+        found.append(f"{row} is written so as to sum to 1: {float(h[at]):.{places}f} is one unit off "
+                     f"({float(x[at]):.{places + 2}f})")  # fmt: skip
+    return found
+
+
+def _row(mark: StepMark, at: tuple[int, ...], leading: list[str], columns: bool) -> str:
+    """`row 2`, or `weights_back: head 1, column 2`: a row of weights, as displayed."""
+    names = [*leading, "column" if columns else "row"]
+    where = ", ".join(f"{name} {i + 1}" for name, i in zip(names[-len(at) :], at, strict=True))
+    return where if mark.step == "weights" else f"{mark.step}: {where}"
 
 
 def _counted(count: int, one: str, many: str) -> str:

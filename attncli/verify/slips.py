@@ -177,7 +177,7 @@ def _left_out_of_sum(given: Given) -> Changes:
 
     def tell(index: int) -> str:
         name = cell_name(given, "weights", tuple(cells[index]))
-        return f"sum, {name}: this exponential was left out of the sum of its row"
+        return given.displayed("{}: this exponential was left out of the sum of its row").format(f"sum, {name}")
 
     yield Change({"sum": total, "exp": np.broadcast_to(exponentials, (len(cells), *exponentials.shape))}, tell, "sum")
 
@@ -225,7 +225,7 @@ def rows_exchanged(given: Given) -> Changes:
                 names: list[str] = names,
             ) -> str:  # fmt: skip
                 one, other = pairs[index]
-                return f"{step}: the {what} {names[one]} and {names[other]} were exchanged"
+                return f"{step}: the {given.displayed(what)} {names[one]} and {names[other]} were exchanged"
 
             yield Change({step: np.stack(swapped)}, tell, step)
 

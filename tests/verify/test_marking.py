@@ -219,6 +219,12 @@ def test_rounded_inputs(tmp_path: Path) -> None:
         ("scores: [[5, 5, 5]]\nexpect: {weights: [[0.43, 0.33, 0.33]]}\n", "row 1 sums to 1.09, not to 1"),
         ("layout: columns\nscores: [[5], [5], [5]]\nexpect: {weights: [[0.33], [0.33], [0.33]]}\n",
          "column 1 sums to 0.99: rounding"),
+        ("scores: [[0, 1]]\nexpect: {weights: [[0.26, 0.73]]}\n", "row 1 sums to 0.99: cutting"),
+        ("scores: [[5, 5, 5]]\nexpect: {weights: [[0.34, 0.33, 0.33]]}\n",
+         "row 1 is written so as to sum to 1: 0.34 is one unit off (0.3333)"),
+        ("layout: columns\nscores: [[0, 5], [0, 5], [0, 5]]\n"
+         "expect: {weights: [[0.33, 0.33], [0.33, 0.34], [0.33, 0.33]]}\n",
+         "column 2 is written so as to sum to 1: 0.34 is one unit off (0.3333)"),
         ("Q: [[0.5, 0.5]]\nK: [[0.25, 0], [0.75, 0]]\nscore: dot\nexpect: {scores: [[0.13, 0.38]]}\n", "half-up"),
         ("Q: [[0.5, 0.5]]\nK: [[0.25, 0], [0.75, 0]]\nscore: dot\nexpect: {scores: [[0.12, 0.38]]}\n", "half-even"),
         ("Q: [[0.5, 0.5]]\nK: [[0.25, 0], [0.75, 0]]\nscore: dot\nexpect: {scores: [[0.12, 0.37]]}\n", "cutting"),
@@ -325,3 +331,22 @@ def test_reported_mistakes_are_wrong_at_their_place(
 def test_rounding_in_the_middle_is_no_slip(weights: str, tmp_path: Path) -> None:
     text = "Q: [[1]]\nK: [[0.345], [0.344], [1.116]]\nexpect:\n"
     assert checked(f"{text}  weights: {weights}\n", tmp_path).verdict in ("agrees", "rounded")
+
+
+def test_only_the_row_that_the_verdict_rests_on_is_noted(tmp_path: Path) -> None:
+    """Both rows sum to 1; the first one without help."""
+    text = "scores: [[0, 0, 0], [0, 0, 0]]\nexpect: {weights: [[0.333, 0.334, 0.333], [0.33, 0.33, 0.34]]}\n"
+    right = "scores: [[0, 0], [0, 0]]\nexpect: {weights: [[0.50, 0.50], [0.51, 0.49]]}\n"
+    assert [note.partition(" is ")[0] for note in checked(text, tmp_path).notes] == ["row 1", "row 2"]
+    assert [note.partition(" is ")[0] for note in checked(right, tmp_path).notes] == ["row 2", "row 2"]
+
+
+def test_the_maximum_is_that_of_a_row_as_displayed(tmp_path: Path) -> None:
+    """e^0, e^-1.05 and e^-1.1, each rounded to one place: 1.0, 0.3, 0.3 of 1.6."""
+    for layout, scores, weights in (
+        ("rows", "[[2.1, 1.05, 1.0]]", "[[0.625, 0.1875, 0.1875]]"),
+        ("columns", "[[2.1], [1.05], [1.0]]", "[[0.625], [0.1875], [0.1875]]"),
+    ):
+        result = checked(f"layout: {layout}\nscores: {scores}\nexpect: {{weights: {weights}}}\n", tmp_path)
+        told = f"the exponentials, shifted by the {layout.removesuffix('s')}'s maximum rounded to 1 place"
+        assert result.steps[0].reason == told

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from attncli import load
 from attncli.core.trace import STEPS
@@ -97,6 +98,49 @@ def test_mistakes_that_were_reported(
     assert found[name].exact_match
     assert told in found[name].text
     assert len(found) <= 3
+
+
+def turned(grid: str) -> str:
+    """`[[1, 2], [3, 4]]` with tokens as columns."""
+    return str([list(column) for column in zip(*yaml.safe_load(grid), strict=True)])
+
+
+@pytest.mark.parametrize(
+    ("problem", "step", "numbers", "name", "told"),
+    [
+        # The softmax of each of the student's rows, where each column is a query's.
+        (
+            "Q: [[1, 0], [0, 1]]\nK: [[1, 0, 1], [0, 1, 1]]\n", "weights",
+            "[[0.669762, 0.330238], [0.330238, 0.669762], [0.5, 0.5]]",
+            "softmax-over-queries", "over the queries: each row sums to 1, not each column",
+        ),
+        (
+            "Q: [[1, 0], [0, 1]]\nK: [[1, 0, 1], [0, 1, 1]]\n", "weights",
+            turned("[[0.200556, 0.098888, 0.200556], [0.098888, 0.200556, 0.200556]]"),
+            "softmax-over-all", "the whole matrix, not each column",
+        ),
+        # Q = [1 3; 2 4] and K = [0 3; 1 1] by columns: K^T Q is [2 4; 5 13].
+        ("Q: [[1, 3], [2, 4]]\nK: [[0, 3], [1, 1]]\n", "scores", "[[2, 5], [4, 13]]", "scores-transposed",
+         "the scores are Q^T K, not K^T Q"),
+        ("Q: [[1, 3], [2, 4]]\nK: [[0, 3], [1, 1]]\n", "scores", "[[9, 4], [12, 6]]", "scores-of-features",
+         "the scores are Q K^T, not K^T Q"),
+        ("Q: [[1, 3], [2, 4]]\nK: [[0, 3], [1, 1]]\n", "scores", "[[6, 12], [3, 7]]", "scores-of-features",
+         "the scores are K Q, not K^T Q"),
+        # W X is right here, with W = [1 2; 0 1], X = [1 0; 2 1]: [5 2; 2 1]; X W is [1 2; 2 5].
+        ("attention: self\nX: [[1, 0], [2, 1]]\nW_Q: [[1, 2], [0, 1]]\n", "Q", "[[1, 2], [2, 5]]",
+         "product-from-the-left", "Q made as X W, not as W X"),
+        ("attention: self\nX: [[1, 0], [2, 1]]\nW_Q: [[1, 0], [2, 1]]\nweight_layout: in-out\n", "Q",
+         "[[1, 2], [2, 5]]", "product-from-the-left", "Q made as X W^T, not as W^T X"),
+        ("scores: [[1, 3], [2, 1], [0, 4]]\n", "scores", "[[2, 1], [1, 3], [0, 4]]", "rows-exchanged",
+         "the rows k1 and k2 were exchanged"),
+    ],
+)  # fmt: skip
+def test_rows_and_columns_are_those_that_are_displayed(
+    tmp_path: Path, problem: str, step: str, numbers: str, name: str, told: str
+) -> None:
+    text = f"layout: columns\n{problem}expect: {{{step}: {numbers}}}\n"
+    found = {one.mistake: one.text for one in diagnosed(tmp_path, text)}
+    assert told in found.get(name, found)
 
 
 def test_a_hidden_factor_is_fitted_and_told(tmp_path: Path) -> None:
