@@ -120,10 +120,9 @@ def _stripped(array: Array) -> Array:
 
 def _shapes(a: Array, b: Array) -> list[str]:
     """What is to be said of shapes that differ."""
-    if a.ndim >= 2 and a.shape == b.mT.shape and np.array_equal(a, b.mT, equal_nan=True):
-        return ["B is A transposed: the numbers are the same"]
-    if a.ndim >= 2 and a.shape == b.mT.shape:
-        return ["the shape of B is that of A transposed"]
+    if a.ndim >= 2 and b.ndim >= 2 and a.shape == b.mT.shape:
+        same = np.array_equal(a, b.mT, equal_nan=True)
+        return ["B is A transposed: the numbers are the same" if same else "the shape of B is that of A transposed"]
     if a.size == b.size:
         return ["they hold equally many numbers in unlike shapes"]
     return []

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from attncli.core.attend import Rules
 from attncli.core.masks import Extent
-from attncli.core.workers import in_order
+from attncli.core.workers import in_order, single_blas
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
 from attncli.problem.problem import Problem
@@ -28,7 +27,7 @@ from attncli.verify.search import Tried
 _SAMPLE = 8  # rows
 _WORST = 4  # of them those that are farthest off
 _FULL = 4  # mistakes that are tried on all rows
-_BLOCK = 2**19  # numbers of a step of a block
+_BLOCK = 2**18  # numbers of a step of a block
 _SLACK = 2.0  # a mistake has its own |weights| |V|, for which the right one stands
 _ALIKE = 4.0  # times the root mean square of the best
 
@@ -64,7 +63,7 @@ class Suspects:
 
     def found(self) -> list[Diagnosis]:
         """The mistakes that give the array, the simplest first; those of rounding only where there is no other."""
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), single_blas():  # products of a few rows: threads would wait for each other
             sample = self._rows(self._worst_sequence(), self._sample())
             if sample is None:
                 return []
@@ -179,8 +178,14 @@ class Rows:
 
     def left_by(self, tried: Tried) -> float:
         """The mean square of what the same mistake leaves here; inf where a cell is outside the tolerance."""
-        here = _again(self.given, tried)
-        ratio = self.ratio_of(here) if here else None
+        try:
+            changes = tried.entry.function(self.given)
+            change = next((change for change in changes if change.text == tried.change.text), None)
+        except (AttnError, KeyError, ValueError):
+            return np.inf
+        # A mask that is off by one may hide the same of these rows: then they are the right ones.
+        right = self.given.frame.exact(self.given.target)
+        ratio = self._ratio(right) if change is None else self.ratio_of(replace(tried, change=change))
         return np.inf if ratio is None or ratio.max(initial=0) > 1 else float((ratio**2).mean())
 
     def before(self) -> float:
@@ -207,15 +212,6 @@ def _changes(given: RowsGiven, rounding: bool) -> Iterator[Tried]:
                     yield Tried(entry, change, place)
         except (AttnError, KeyError, ValueError):
             continue  # it needs what this problem does not have, or all rows
-
-
-def _again(given: RowsGiven, tried: Tried) -> Tried | None:
-    """The same mistake on other rows."""
-    try:
-        change = next(islice(tried.entry.function(given), tried.place, None), None)
-    except (AttnError, KeyError, ValueError):
-        return None
-    return None if change is None or change.text != tried.change.text else Tried(tried.entry, change, tried.place)
 
 
 def _ranked(suspects: Sequence[Suspect]) -> list[Suspect]:
