@@ -58,13 +58,13 @@ class Writing:
             exact = self.exact.value(section.working, cell) if self.exact else None
             if exact is not None:
                 return self.notation.exact(exact)
-            text = self.number(self.value_of(section, cell))
+            text = self.result(section, cell)
             return text, self.notation.binding(text)
 
         return write
 
     def result(self, section: Section, cell: Cell) -> str:
-        """The number that a line ends in."""
+        """The number that a line ends in, and that stands in later lines."""
         decimals = None if self.rounded is None or section.working.term(cell) is None else self.rounded
         return self.number(self.value_of(section, cell), decimals)
 
