@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -99,26 +100,27 @@ def _files(argument: str, found: Found) -> list[str]:
 
 
 def _is_list_of_jobs(file: str) -> bool:
-    suffix = Path(file).suffix.lower()
+    suffix = os.path.splitext(file)[1].lower()
     return suffix in JOB_LISTS or (suffix in SUFFIXES and b"jobs" in _sniff(file))
 
 
 def _sniff(file: str) -> bytes:
     """Which keys of lists a file holds, as far as a look at its text tells."""
     try:
-        data = Path(file).read_bytes()
+        with open(file, "rb") as stream:
+            data = stream.read()
     except OSError:
         return b""
     return b" ".join(match[0] for match in _LISTS.finditer(data))
 
 
 def _jobs(file: str, options: Layer, common: str | None, shared: SharedFiles) -> Iterator[Job]:
-    path = Path(file)
-    if path.suffix.lower() not in (*SUFFIXES, *JOB_LISTS):
+    stem, suffix = os.path.splitext(os.path.basename(file))
+    if suffix.lower() not in (*SUFFIXES, *JOB_LISTS):
         raise InputError("this is no problem file", place=file,
                          hint=f"problems: {', '.join(SUFFIXES)}; lists of jobs: {', '.join(JOB_LISTS)}")
     keys = _sniff(file)
-    if path.suffix.lower() in JOB_LISTS or (b"jobs" in keys):
+    if suffix.lower() in JOB_LISTS or (b"jobs" in keys):
         listed = read_jobs(file, options, common, shared)
         if listed is not None:
             yield from _named(file, listed)
@@ -127,12 +129,12 @@ def _jobs(file: str, options: Layer, common: str | None, shared: SharedFiles) ->
         try:
             document = read_document(file, options, shared=shared)
         except AttnError as error:
-            yield Job(path.stem, file, _raising(error))
+            yield Job(stem, file, _raising(error))
             return
         if document.kind == "problems":
             yield from _members(file, document, options)
             return
-    yield Job(path.stem, file, _single(file, options, shared))
+    yield Job(stem, file, _single(file, options, shared))
 
 
 def _single(file: str, options: Layer, shared: SharedFiles) -> Callable[[], Problem | Stages]:

@@ -15,7 +15,13 @@ _WORDS = {None: "null", True: "true", False: "false"}
 
 def write(stream: BinaryIO, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> None:
     """The result object, a row of numbers a line; infinities and NaN as strings."""
-    stream.write(f"{dumps(result_object(steps, meta))}\n".encode())
+    told = result_object(steps, meta)
+    texts: dict[int, _Written] = {}  # without weights Q, K and V are X: it is spelled once
+    for name, array in told["steps"].items():
+        if id(array) not in texts:
+            texts[id(array)] = _Written(dumps(array, "  "))
+        told["steps"][name] = texts[id(array)]
+    stream.write(f"{dumps(told)}\n".encode())
 
 
 @FORMATS("json", suffixes=(".json",), write=write, several=True)
@@ -24,8 +30,14 @@ def read(source: Source, options: ReadOptions, name: str | None) -> dict[str, Ma
     return read_tree(source, options, name, json=True)
 
 
+class _Written(str):
+    """A value that is JSON already."""
+
+
 def dumps(value: Any, indent: str = "") -> str:
     """JSON with a line for each key and each row of numbers; floats in the shortest digits that read back."""
+    if isinstance(value, _Written):
+        return value
     inner = indent + " "
     if hasattr(value, "tolist"):
         quick = _matrix(value, inner)
