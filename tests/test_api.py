@@ -162,6 +162,7 @@ def test_load_and_run(tmp_path):
         ({"both_ways": True}, "X and Y"),
         ({"dtype": "float16"}, "unknown dtype"),
         ({"like": "kers"}, "did you mean 'keras'"),
+        ({"tokens": ["\udcff", "b"]}, "is not UTF-8"),
         ({"tokens": "a b c"}, "3 labels, but there are 2 queries"),
         ({"bias": [[1], [2]]}, "bias is 2 x 1"),
     ],

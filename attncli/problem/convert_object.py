@@ -14,7 +14,7 @@ from attncli.problem.build import Layer
 from attncli.problem.convert_text import masks_from_text, parameter_from_text
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import parse_number
-from attncli.problem.reading import READ_OPTIONS, Reading, read_options, split_words
+from attncli.problem.reading import READ_OPTIONS, Reading, check_words, read_options, split_words
 from attncli.problem.settings import Field, check_choice, check_integer, check_number, keywords
 from attncli.problem.values import MaskChoice, ScoreChoice, Setting, placed
 
@@ -121,7 +121,7 @@ def _text(field: Field, value: Any, reading: Reading) -> str:
 def _tokens(field: Field, value: str | Sequence[str], reading: Reading) -> list[str]:
     if isinstance(value, str):
         return reading.lines(value[1:], None) if value.startswith("@") else split_words(value)
-    return [str(word) for word in value]
+    return check_words([str(word) for word in value])
 
 
 def _score(field: Field, value: Any, reading: Reading) -> ScoreChoice:

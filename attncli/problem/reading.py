@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.core.trace import parse_address
-from attncli.errors import AttnError, Place
+from attncli.errors import AttnError, InputError, Place
 from attncli.problem.formats import ReadOptions, open_source, read_matrix
+from attncli.problem.numbers import quote
 from attncli.problem.text import decode, lines_of
 from attncli.problem.values import Setting, placed
 
@@ -108,9 +109,17 @@ def read_options(settings: dict[str, Setting]) -> ReadOptions:
 
 
 def split_words(text: str) -> list[str]:
-    """Words split at blanks, at commas where there is no blank."""
+    """Words split at blanks, at commas where there is no blank. Raises as `check_words`."""
     words = text.split()
-    return words if len(words) != 1 or "," not in text else [word.strip() for word in text.strip().split(",")]
+    return check_words(words if len(words) != 1 or "," not in text else [each.strip() for each in text.split(",")])
+
+
+def check_words(words: list[str]) -> list[str]:
+    """The same words. Raises InputError for one that no text file can hold: a byte of the shell that is not UTF-8."""
+    for word in words:
+        if not word.isascii() and re.search("[\ud800-\udfff]", word):
+            raise InputError(f"the label {quote(word)} is not UTF-8", hint="set the terminal to UTF-8, or use @FILE")
+    return words
 
 
 def split_steps(text: str, place: Place | str | None = None) -> list[str]:

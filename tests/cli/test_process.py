@@ -268,6 +268,21 @@ def test_a_file_name_that_is_no_text(process: Process) -> None:
     assert "no\\udcff.csv" in result.err
 
 
+@posix
+def test_labels_that_are_no_text(process: Process) -> None:
+    result = process("self", X, "--tokens", b"a \xff".decode(errors="surrogateescape"), "--format", "csv")
+    assert (result.status, result.out) == (2, "")
+    assert result.err.startswith('attncli: --tokens: the label "\\udcff" is not UTF-8')
+
+
+def test_optimized_python_refuses_the_same(process: Process, tmp_path: Path) -> None:
+    header = b"{'descr': '<f8', 'fortran_order': False}"
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    result = process("self", "x.npy", env={"PYTHONOPTIMIZE": "1"})
+    assert (result.status, result.out) == (2, "")
+    assert "its header is no description of an array" in result.err
+
+
 def test_an_encoding_without_box_characters(process: Process) -> None:
     for encoding in ("ascii", "cp1252"):
         result = process("self", X, "--tokens", "人 b", "--mask", "causal", env={"PYTHONIOENCODING": encoding})

@@ -71,12 +71,17 @@ class Header:
         try:
             # Python 2 wrote its long integers with an L.
             fields = ast.literal_eval(re.sub(r"(\d)L\b", r"\1", text.strip()))
-            assert fields.keys() == {"descr", "fortran_order", "shape"}
-            assert isinstance(fields["fortran_order"], bool)
-            assert isinstance(fields["shape"], tuple)
-            assert all(type(extent) is int for extent in fields["shape"])
-        except (SyntaxError, ValueError, TypeError, AttributeError, AssertionError, RecursionError, MemoryError):
-            raise InputError("its header is no description of an array", place=self.place) from None
+        except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError):
+            fields = None
+        described = (
+            isinstance(fields, dict)
+            and fields.keys() == {"descr", "fortran_order", "shape"}
+            and isinstance(fields["fortran_order"], bool)
+            and isinstance(fields["shape"], tuple)
+            and all(type(extent) is int for extent in fields["shape"])
+        )
+        if not described:
+            raise InputError("its header is no description of an array", place=self.place)
         # Also of an array without elements, NumPy multiplies the extents that are not 0.
         extents = math.prod(extent or 1 for extent in fields["shape"])
         if extents > _MOST or any(extent < 0 for extent in fields["shape"]) or len(fields["shape"]) > 32:
