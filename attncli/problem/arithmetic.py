@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fractions import Fraction
 
-_TOKEN = re.compile(r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z]+)|(\*\*|[-+*/^()]))")
+_TOKEN = re.compile(r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z]+)|(\*\*|[-+*/^()√]))")
+_LEFT_OUT = re.compile(r"(?<=[0-9.)])\s*(?=sqrt\b|\()")  # where a product has no sign
 _LONGEST = 300  # characters
 _DEEPEST = 20  # parentheses
 _BITS = 4000  # of an exact power; a double ends at 1024
@@ -25,8 +26,8 @@ class NotArithmetic(ValueError):
 def parse_expression(text: str) -> Tree:
     """Arithmetic as nested tuples: "-1/3" is ("/", ("neg", ("number", "1")), ("number", "3")).
 
-    Known are + - * / ^ (also **), parentheses and sqrt. Sums stand in parentheses, and so does a division of a
-    division: 1-3 may be a range and 1/2/24 a date. Raises NotArithmetic.
+    Known are + - * / ^ (also **), parentheses and sqrt, also √2, √(2) and 2√3. Sums stand in parentheses, and so does
+    a division of a division: 1-3 may be a range and 1/2/24 a date. Raises NotArithmetic.
     """
     plain = text.strip().replace("\u2212", "-")
     if len(plain) > _LONGEST or plain.count("(") > _DEEPEST:
@@ -39,6 +40,10 @@ def parse_expression(text: str) -> Tree:
         parser.sum()
         if parser.at == len(parser.tokens):
             raise NotArithmetic("put a sum or difference in parentheses")
+    mended = _LEFT_OUT.sub("*", plain)
+    if mended != plain:
+        parse_expression(mended)
+        raise NotArithmetic(f"a product has a sign: {mended}")
     raise NotArithmetic
 
 
@@ -73,9 +78,13 @@ class _Parser:
             position = match.end()
         self.at = 0
 
+    def next(self, *wanted: str) -> bool:
+        """Whether the next token is one of these operators or names."""
+        return self.at < len(self.tokens) and self.tokens[self.at][0] != "number" and self.tokens[self.at][1] in wanted
+
     def take(self, *wanted: str) -> str | None:
         """The next token's text, if it is one of these operators or names."""
-        if self.at < len(self.tokens) and self.tokens[self.at][0] != "number" and self.tokens[self.at][1] in wanted:
+        if self.next(*wanted):
             self.at += 1
             return self.tokens[self.at - 1][1]
         return None
@@ -88,7 +97,9 @@ class _Parser:
 
     def product(self) -> Tree:
         tree, divided = self.unary(), False
-        while sign := self.take("*", "/"):
+        while sign := self.take("*", "/") or ("*" if self.next("√") else None):
+            if sign == "*" and divided and self.tokens[self.at - 1][1] != "*":
+                raise NotArithmetic("1/2√3 may be two things: put one of them in parentheses")
             if sign == "/" and divided:
                 raise NotArithmetic("put one of the divisions in parentheses")
             divided = divided or sign == "/"
@@ -107,7 +118,10 @@ class _Parser:
         if self.at < len(self.tokens) and self.tokens[self.at][0] == "number":
             self.at += 1
             return self.tokens[self.at - 1]
-        function = self.take("sqrt")
+        function = self.take("sqrt", "√")
+        if function == "√" and self.at < len(self.tokens) and self.tokens[self.at][0] == "number":
+            self.at += 1
+            return ("sqrt", self.tokens[self.at - 1])
         if not self.take("("):
             raise NotArithmetic
         tree = self.sum()

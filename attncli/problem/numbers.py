@@ -110,7 +110,7 @@ def _no_number(text: str, plain: str, hint: str | None, place: Place | str | Non
     if not plain:
         return InputError("a number is missing here", place=place)
     what = f"{quote(text)} is not a number"
-    odd = next((c for c in plain if not " " <= c <= "~" and c not in "\u2212∞"), None)
+    odd = next((c for c in plain if not " " <= c <= "~" and c not in "\u2212∞√"), None)
     if odd is not None and not odd.isalpha():
         what += f": it holds U+{ord(odd):04X} {unicodedata.name(odd, 'control character')}"
         hint = "write plain ASCII digits and signs, without blanks between them"
