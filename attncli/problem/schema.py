@@ -15,7 +15,7 @@ from attncli.registry import Entry
 
 Schema = dict[str, Any]
 
-_ARITHMETIC = r"^\s*(?=.*[0-9])(?:[-+−.0-9eE()*/^ ]|sqrt)+\s*$"
+_ARITHMETIC = r"^\s*(?=.*[0-9])(?:[-+−.0-9eE()*/^ √]|sqrt)+\s*$"
 _INFINITE = r"^[-+−]?\.?(?:[iI][nN][fF](?:[iI][nN][iI][tT][yY])?|[nN][aA][nN]|∞)$"
 
 

@@ -45,7 +45,7 @@ def test_samples_are_valid(path):
     "more",
     [
         {"V": "v.npy"}, {"V": "data.npz::V"}, {"V": {"file": "w.npz", "name": "V"}}, {"V": {"identity": 1}},
-        {"V": {"stage": "encoder", "step": "output"}}, {"V": [["1/3", "sqrt(2)/2"], ["-inf", 1e-3]]}, {"V": [1, 2]},
+        {"V": {"stage": "encoder", "step": "output"}}, {"V": [["1/3", "sqrt(2)/2"], ["-inf", 1e-3]]}, {"V": [1, "2√3"]},
         {"scale": "1/8"}, {"scale": -1}, {"mask_value": "-inf"}, {"mask-value": -1e6}, {"weight-layout": "out-in"},
         {"mask": "causal"}, {"mask": ["causal:bottom-right", {"window": [2, 0]}, {"lengths": "f.csv"}]},
         {"mask": {"keep": [[1, 0], [True, False]]}}, {"mask": {"keep": "keep.npy"}}, {"mask": {"causal": "top-left"}},
