@@ -18,7 +18,7 @@ from attncli.core.normalizers import exp_shifted, find_normalizer, row_maximum, 
 from attncli.core.output import weighted_sum
 from attncli.core.projections import common_dtype, join_heads, project, together
 from attncli.core.qkv import as_matrix, query_key_value
-from attncli.core.scores import ScoreSpec, score_spec
+from attncli.core.scores import ScoreSpec, inverse_root, score_spec
 from attncli.core.trace import Numbered, Trace, wanted
 from attncli.errors import InputError, ShapeError, UsageError
 from attncli.lazy import Array, np
@@ -187,7 +187,7 @@ class Attention:
             d_k = self.parts.k.shape[-1] if self.begin is None and self.parts.k is not None else self.rules.d_k
             if d_k is None:
                 raise UsageError("the scale 1/sqrt(d_k) needs d_k", hint="give d_k or scale beside the scores")
-            scale = 1 / float(np.sqrt(d_k)) if d_k else 1.0
+            scale = inverse_root(d_k) if d_k else 1.0
         return scale if self.rules.temperature is None else scale / self.rules.temperature
 
     def capped(self) -> None:

@@ -182,6 +182,11 @@ def epanechnikov(q: Array, k: Array, *, radius: float = 1.0) -> Array:
     return 0.75 * np.maximum(0, 1 - u * u)
 
 
+def inverse_root(d: int) -> float:
+    """1/sqrt(d) as the nearest double: 1 over a rounded root would be rounded twice, and is off for d = 2."""
+    return math.isqrt(10**60 // d) / 10**30
+
+
 def distances(q: Array, k: Array) -> Array:
     """Euclidean distances |q - k|, (..., n, m), from the differences themselves: |q|^2 - 2 q.k + |k|^2 would cancel."""
     _same_width(q, k)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
 from attncli import AttnError, attend
 from attncli.core.normalizers import NORMALIZERS
-from attncli.core.scores import SCORES, score_spec
+from attncli.core.scores import SCORES, inverse_root, score_spec
 from attncli.core.trace import Trace
 
 HUGE, TINY = 1e300, 1e-300
@@ -269,3 +270,12 @@ def test_callables_of_another_shape_are_told() -> None:
 def _named(name: str, function: Any) -> Any:
     function.__name__ = name
     return function
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 7, 16, 32, 64, 80, 96, 128, 384, 1000, 65536])
+def test_the_default_scale_is_right_to_the_last_digit(d: int) -> None:
+    """mpmath's 50 digits, rounded once: 1/sqrt(2) is 0.7071067811865476, not ...475."""
+    with mpmath.workdps(50):
+        nearest = float(1 / mpmath.sqrt(d))
+    assert inverse_root(d) == nearest
+    assert attend(np.ones((1, d)), np.ones((1, d))).scale == nearest
