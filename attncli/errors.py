@@ -77,11 +77,16 @@ def raise_all(errors: list[AttnError]) -> None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like `name`, or None; case is looked past, since `w_q` for `W_Q` is the usual slip."""
+    """The known name most like `name`, or None where none is: one that begins so, else one a slip or two away.
+
+    Case is looked past, since `w_q` for `W_Q` is the usual slip, and so are the dashes in front of options.
+    """
     by_fold: dict[str, str] = {}
     for candidate in known:
-        by_fold.setdefault(candidate.casefold(), candidate)
-    close = get_close_matches(name.casefold(), by_fold, n=1)
+        by_fold.setdefault(candidate.casefold().lstrip("-"), candidate)
+    folded = name.casefold().lstrip("-")
+    begun = [candidate for candidate in by_fold if candidate.startswith(folded)] if len(folded) > 1 else []
+    close = get_close_matches(folded, begun or by_fold, n=1, cutoff=0 if begun else 0.65)
     return by_fold[close[0]] if close else None
 
 

@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable
-from typing import TextIO
+from typing import Any, TextIO
 
 from attncli.errors import AttnError, MachineError, UsageError, nearest
 
@@ -166,10 +166,25 @@ def _usage(problem: BaseException) -> UsageError:
     if type(problem).__name__ == "NoSuchOption" and option:
         known = [name for parameter in context.command.params for name in parameter.opts] if context else []
         known = [name for name in known if name.startswith("-")]
+        others = _commands_with(option, context)
+        if others:
+            hint = f"{', '.join(others)} {'has' if len(others) == 1 else 'have'} it; {see}"
+            return UsageError(f"`{command}` has no option {option}", hint=hint)
         close = nearest(option, [*known, "--help"])
         return UsageError(f"no such option: {option}", hint=f"did you mean {close}? {see}" if close else see)
     message = problem.format_message().rstrip(".")  # type: ignore[attr-defined]
     return UsageError(message[:1].lower() + message[1:], hint=see)
+
+
+def _commands_with(option: str, context: Any) -> list[str]:
+    """The commands that have an option, as `attncli NAME`."""
+    commands = getattr(context.find_root().command, "commands", {}) if context else {}
+    found = []
+    for name, lazy in commands.items():
+        command = lazy.make_context(name, [], resilient_parsing=True).command
+        if any(option in parameter.opts for parameter in command.params):
+            found.append(f"`attncli {name}`")
+    return found
 
 
 def _fault(problem: BaseException) -> int:
