@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,18 +55,31 @@ class Outputs:
                 needed += show
         return needed
 
+    def check(self) -> None:
+        """Whether the files may be written, before anything is computed. Raises InputError."""
+        if not self.files and self.saved is None:
+            return
+        from attncli.problem.formats.files import check_all
+
+        names = [*(str(output.path) for output in self.files), *([self.saved] if self.saved is not None else [])]
+        check_all(names, force=bool(self.problem.options.get("force")), inputs=input_files(self.problem))
+
     def write(self, trace: Trace) -> list[str]:
         """Write all files, or none; gives notes that name them. Raises InputError and MachineError."""
-        from attncli.problem.formats.files import write_all
         from attncli.report.data import meta, parts
 
         contents: dict[str, Content] = {}
-        told: list[str] = []
-        for output in self.files:
-            steps = self._steps_of(output, trace)
+        written = {output: self.steps_of(output, trace) for output in self.files}
+        for output, steps in written.items():
             with placed(f"-o {output.path}"):
                 contents[str(output.path)] = writer(output.path.name, parts(trace, steps), meta(trace))
-            told.append(f"wrote {', '.join(steps)} to {output.path}")
+        return self.write_contents(contents, written)
+
+    def write_contents(self, contents: dict[str, Content], written: Mapping[Output, Sequence[str]]) -> list[str]:
+        """Write what is to be in each file, and the problem, all or none; gives notes that name them."""
+        from attncli.problem.formats.files import write_all
+
+        told = [f"wrote {', '.join(steps)} to {output.path}" for output, steps in written.items()]
         if self.saved is not None:
             from attncli.problem.save import saved_problem
 
@@ -77,7 +90,8 @@ class Outputs:
             write_all(contents, force=bool(self.problem.options.get("force")), inputs=input_files(self.problem))
         return told
 
-    def _steps_of(self, output: Output, trace: Trace) -> list[str]:
+    def steps_of(self, output: Output, trace: Trace) -> list[str]:
+        """The steps that a file holds."""
         show = self.problem.options.get("show")
         if output.step is not None:
             return [output.step]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attncli.cli import console
 from attncli.cli.outputs import Outputs
+from attncli.cli.progress import Bar
 from attncli.errors import UsageError
 from attncli.problem.convert_text import layer_from_options
 from attncli.problem.reading import READ_OPTIONS, Reading, read_options
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from attncli.core.trace import Trace
     from attncli.problem.problem import Problem
     from attncli.problem.stages import Stages
+
+# What is printed, the notes of what was computed, and those that name files.
+Results: TypeAlias = tuple[Iterable[str | bytes], list[str], list[str]]
 
 
 def compute(said: dict[str, str], flags: dict[str, Any], file: str | None = None) -> int:
@@ -47,15 +51,39 @@ def _compute(problem: Problem, flags: dict[str, Any]) -> int:
         console.write(describe(problem))
         _notes(problem, problem.notes)
         return console.DONE
+    outputs.check()
     prints = not outputs.files or any(flags[name] for name in ("show", "top", "format", "stats"))
-    trace = problem.solve(_steps(problem, outputs, prints))
+    with Bar(quiet=bool(problem.options.get("quiet"))) as bar:
+        pieces, notes, written = _by_blocks(problem, outputs, prints, bar) or _whole(problem, outputs, prints, bar)
+    for piece in pieces:
+        console.write(piece)
+    _notes(problem, [*notes, *written])  # some notes come with the pieces
+    return mark(problem)
+
+
+def _whole(problem: Problem, outputs: Outputs, prints: bool, bar: Bar) -> Results:
+    """Everything from one Trace, which holds all steps."""
+    trace = problem.solve(_steps(problem, outputs, prints), bar)
     pieces: Iterator[str | bytes] = results(problem, trace) if prints else iter(())
     first = next(pieces, "")  # what cannot be shown is told before any file is written
-    written = outputs.write(trace)
-    for piece in chain([first], pieces):
-        console.write(piece)
-    _notes(problem, [*trace.notes, *written])
-    return mark(problem, trace)
+    return chain([first], pieces), trace.notes, outputs.write(trace)
+
+
+def _by_blocks(problem: Problem, outputs: Outputs, prints: bool, bar: Bar) -> Results | None:
+    """A large problem, of which no n x m is held; None where there is none, or where that cannot be."""
+    from attncli.problem.large import is_large
+
+    if not is_large(problem):
+        return None
+    from attncli.cli.large import ByBlocks
+
+    large = ByBlocks(problem, outputs, prints, bar)
+    if not large.is_possible():
+        large.check_text()
+        return None
+    pieces = list(large.pieces())
+    written = large.write()
+    return pieces, large.notes, written
 
 
 def read_problems(said: dict[str, str], flags: dict[str, Any], file: str | None = None) -> list[Problem] | Stages:
@@ -87,8 +115,7 @@ def results(problem: Problem, trace: Trace) -> Iterator[str | bytes]:
     if options.get("top") is not None:
         from attncli.report.top import top
 
-        steps = [step for step in options.get("show") or () if step.partition("[")[0] == "weights"]
-        yield from (f"{line}\n" for line in top(trace, options["top"], look, steps or ["weights"]))
+        yield from (f"{line}\n" for line in top(trace, options["top"], look, listed(options)))
     else:
         pieces = render(trace, shown(options, trace), look, options.get("format", "table"))
         # Data are UTF-8 wherever they go; text is written in the encoding of the terminal.
@@ -119,7 +146,13 @@ def shown(options: dict[str, Any], trace: Trace) -> list[str] | None:
     return trace.names(on_request=True) if steps is not None and "all" in steps else steps
 
 
-def mark(problem: Problem, trace: Trace) -> int:
+def listed(options: dict[str, Any]) -> list[str]:
+    """The weights of which --top lists the largest: all, or those parts that --show names."""
+    steps = [step for step in options.get("show") or () if step.partition("[")[0] == "weights"]
+    return steps or ["weights"]
+
+
+def mark(problem: Problem) -> int:
     """Mark the numbers of --expect; gives the exit status. The one place where `verify` comes in."""
     if problem.places.get("expect") != "--expect":
         return console.DONE

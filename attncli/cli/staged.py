@@ -45,7 +45,7 @@ def compute(stages: Stages, flags: dict[str, Any]) -> int:
     if not options.get("quiet"):
         notes = [f"{name}: {note}" for name, each in solved.items() for note in each.trace.notes]
         console.notes([*notes, *told])
-    return max(mark(each.problem, each.trace) for each in solved.values())
+    return max(mark(each.problem) for each in solved.values())
 
 
 def steps_of(stages: Stages, every: bool) -> Steps:

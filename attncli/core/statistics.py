@@ -5,16 +5,39 @@ from __future__ import annotations
 from attncli.lazy import Array, np
 
 
-def moments(scores: Array) -> tuple[float, float]:
-    """Mean and variance (of the population) of all scores (n, m); -inf, a key out of a kernel's reach, is left out.
+class Moments:
+    """Mean and variance (of the population) of all scores, some rows (r, m) after the other.
 
-    NaN without any number; NaN or +inf among the scores gives what arithmetic gives.
+    -inf, a key out of a kernel's reach, is left out. Without any number both are NaN; NaN or +inf among the scores
+    gives what arithmetic gives. size: how many scores there are; left_out: how many of these are -inf.
     """
-    within = scores[~np.isneginf(scores)].astype(np.float64)
-    if not within.size:
-        return float("nan"), float("nan")
-    with np.errstate(invalid="ignore", over="ignore"):
-        return float(within.mean()), float(within.var())
+
+    def __init__(self) -> None:
+        self.size = self.left_out = 0
+        self.mean = float("nan")
+        self._squares = float("nan")  # of the distances from the mean
+
+    def add(self, scores: Array) -> None:
+        """Count these too (Chan, Golub, LeVeque 1979: two means and sums of squares make one)."""
+        within = scores[~np.isneginf(scores)].astype(np.float64)
+        before = self.size - self.left_out
+        self.size += scores.size
+        self.left_out += scores.size - within.size
+        if not within.size:
+            return
+        with np.errstate(invalid="ignore", over="ignore"):
+            mean = float(within.mean())
+            squares = float(within.var()) * within.size
+        if before:
+            apart, share = mean - self.mean, within.size / (before + within.size)
+            squares += self._squares + apart * apart * before * share
+            mean = self.mean + apart * share
+        self.mean, self._squares = mean, squares
+
+    @property
+    def variance(self) -> float:
+        """The mean of the squared distances from the mean."""
+        return self._squares / (self.size - self.left_out) if self.size > self.left_out else float("nan")
 
 
 def entropy(weights: Array) -> Array:

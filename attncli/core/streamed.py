@@ -5,7 +5,7 @@ Letters: r rows of a block, n queries, m keys, d_v value width, H heads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 
 from attncli.core import weighing
 from attncli.core.attend import Rules
@@ -86,7 +86,7 @@ class Stream:
         start = unit.start if self.rows is None else int(np.flatnonzero(self.rows == unit.start)[0])
         return (*unit.index, slice(start, start + unit.stop - unit.start))
 
-    def __iter__(self) -> Iterator[tuple[Unit, dict[str, Array]]]:
+    def __iter__(self) -> Generator[tuple[Unit, dict[str, Array]], None, None]:
         for unit, found in in_order(self._units, self._compute):
             for step, held in self._held.items():
                 held[self.place(unit)] = found.pop(step)

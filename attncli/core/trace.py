@@ -140,6 +140,12 @@ class Trace:
             raise self._missing(name)
         return self.steps[name]
 
+    def part(self, address: str) -> tuple[str, tuple[int, ...] | None]:
+        """The step of an address, and the index (*batch, H) from 0 where it names one matrix of the step."""
+        name, indices = parse_address(address)
+        array = self.rows(name)
+        return name, self._leading(name, array, indices) if indices else None
+
     def __getitem__(self, address: str) -> Array:
         """A step, or a part such as `weights[2]`, in the layout that was asked for."""
         name, indices = parse_address(address)

@@ -9,7 +9,8 @@ from attncli.registry import Registry
 from attncli.report.look import Look
 from attncli.report.sheet import Sheet, sheets
 
-# Facts of a format: `shows`, see `default_steps`; `data`, it is UTF-8 whatever the terminal's encoding.
+# Facts of a format: `shows`, see `default_steps`; `data`, it is UTF-8 whatever the terminal's encoding; `elides`, of
+# many rows and columns it shows the first and the last.
 RESULTS = ("weights", "output", "weights_back", "output_back")
 RENDERERS = Registry("format")
 renderer = RENDERERS
@@ -38,7 +39,7 @@ def default_steps(trace: Trace, shows: str = "results") -> list[str]:
     return [name for name in RESULTS if name in trace] or trace.names()[-1:]
 
 
-@renderer("table")
+@renderer("table", elides=True)
 def table(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     """Boxed tables that fit the width of the terminal; never a number cut."""
     from attncli.report.table import draw
@@ -78,7 +79,7 @@ def yaml(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     return _as_data(trace, steps, "yaml")
 
 
-@renderer("markdown")
+@renderer("markdown", elides=True)
 def markdown(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     """Pipe tables."""
     from attncli.report import markup
@@ -86,7 +87,7 @@ def markdown(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     return _between_blank_lines(sheets(trace, steps, look), markup.markdown)
 
 
-@renderer("latex")
+@renderer("latex", elides=True)
 def latex(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     """Arrays that need amsmath alone."""
     from attncli.report import markup

@@ -75,12 +75,18 @@ def sheets(trace: Trace, steps: Sequence[str], look: Look, *, elide: bool = True
 def sheet(trace: Trace, address: str, look: Look, *, elide: bool = True) -> Sheet:
     """The sheet of one matrix, with labels as they can be shown and numbers as the precision asks."""
     array = trace[address]
-    rows, columns = (_shown(count, elide) for count in array.shape)
+    whole = _whole_shape(trace, address, array.shape)
+    rows, columns = (_shown(count, elide) for count in whole)
+    # Of many queries a trace may hold those alone that are shown: the positions in the array, for both axes.
+    at = [
+        [*range(held)] if held < count else [i for i in shown if i is not None]
+        for shown, held, count in zip((rows, columns), array.shape, whole, strict=True)
+    ]
     row_labels, column_labels = trace.labels(address)
-    hidden = _dots(trace, address, array, look.precision)
-    kept = np.ix_([i for i in rows if i is not None], [j for j in columns if j is not None])
+    kept = np.ix_(*at)
+    hidden = _dots(trace, address, array, look.precision)[kept]
     cells = spell(array[kept], look.precision, look.rounding)
-    for i, j in np.argwhere(hidden[kept]).tolist():
+    for i, j in np.argwhere(hidden).tolist():
         cells[i][j] = look.hidden
     for row in cells:
         _insert_gap(row, columns, look.gap)
@@ -88,17 +94,33 @@ def sheet(trace: Trace, address: str, look: Look, *, elide: bool = True) -> Shee
         cells.insert(rows.index(None), [look.gap] * len(columns))
     return Sheet(
         title=", ".join(filter(None, (address, part_name(trace, address)))),
-        size=_size(trace, address, array.shape),
+        size=_size(trace, address, whole),
         caption=_caption(trace, address, array, look),
-        row_labels=[look.gap if i is None else look.label(row_labels[i]) for i in rows],
-        column_labels=[look.gap if j is None else look.label(column_labels[j]) for j in columns],
+        row_labels=_labels(rows, [row_labels[i] for i in at[0]], look),
+        column_labels=_labels(columns, [column_labels[j] for j in at[1]], look),
         cells=cells,
         rows=rows,
         columns=columns,
-        of=(array.shape[0], array.shape[1]),
+        of=whole,
         hidden=_positions(hidden, rows, columns) if look.color else frozenset(),
-        largest=_positions(_largest(trace, address, array), rows, columns) if look.color else frozenset(),
+        largest=_positions(_largest(trace, address, array)[kept], rows, columns) if look.color else frozenset(),
     )
+
+
+def _whole_shape(trace: Trace, address: str, shape: tuple[int, ...]) -> tuple[int, int]:
+    """How many rows and columns the step has, of which the trace may hold some queries only."""
+    rows, columns = (
+        count if trace.held is None or axis != "query" else trace.held.of
+        for axis, count in zip(trace.axes(address), shape, strict=True)
+    )
+    return rows, columns
+
+
+def _labels(positions: list[int | None], labels: list[str], look: Look) -> list[str]:
+    """The labels as they are shown, with the mark of those that are left out."""
+    shown = [look.label(label) for label in labels]
+    _insert_gap(shown, positions, look.gap)
+    return shown
 
 
 def _shown(count: int, elide: bool) -> list[int | None]:
@@ -123,14 +145,10 @@ def _dots(trace: Trace, address: str, array: Array, precision: int) -> Array:
 
 
 def _positions(where: Array, rows: list[int | None], columns: list[int | None]) -> frozenset[tuple[int, int]]:
-    """The true cells, as positions among the rows and columns that are shown."""
-    row_at = {row: i for i, row in enumerate(rows)}
-    column_at = {column: j for j, column in enumerate(columns)}
-    return frozenset(
-        (row_at[row], column_at[column])
-        for row, column in np.argwhere(where).tolist()
-        if row in row_at and column in column_at
-    )
+    """The true cells, as positions in the table, where the mark of what is left out takes a row and a column."""
+    row_at = [i for i, row in enumerate(rows) if row is not None]
+    column_at = [j for j, column in enumerate(columns) if column is not None]
+    return frozenset((row_at[i], column_at[j]) for i, j in np.argwhere(where).tolist())
 
 
 def _largest(trace: Trace, address: str, array: Array) -> Array:
@@ -166,10 +184,11 @@ def _caption(trace: Trace, address: str, array: Array, look: Look) -> str:
     if name not in _WEIGHTS:
         return STEPS[name].about
     axis = _summed_axis(trace, address)
-    line = ("column", "row")[axis]
+    line = ("column", "row")[axis] + " shown" * (trace.held is not None)
+    lines = ("columns", "rows")[axis]
     known = trace.normalizer in NORMALIZERS and NORMALIZERS.find(trace.normalizer).facts.get("sums_to_one")
     if not known:
-        return f"{line}s need not sum to 1"
+        return f"{lines} need not sum to 1"
     with np.errstate(invalid="ignore"):
         others = np.flatnonzero(~(np.abs(array.sum(axis=axis, dtype=np.float64) - 1) <= _SUM_TOLERANCE)).tolist()
     count = array.shape[1 - axis]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from attncli.core.normalizers import NORMALIZERS
-from attncli.core.statistics import entropy, moments
+from attncli.core.statistics import Moments, entropy
 from attncli.core.trace import Trace
 from attncli.lazy import Array, np
 from attncli.report.look import Look, pad, widths
 from attncli.report.numbers import spell_one
 from attncli.report.sheet import part_name
+
+# Some rows of one matrix: the address of its weights, scores and scaled scores by name with the weights, hidden cells.
+Rows = tuple[str, dict[str, Array], Array | None]
 
 
 def stats(trace: Trace, look: Look) -> Iterator[str]:
@@ -18,39 +21,62 @@ def stats(trace: Trace, look: Look) -> Iterator[str]:
 
     Each head of each sequence for itself, under a line such as `sequence 1, head 2`.
     """
-    sections: dict[str, list[str]] = {}
-    for name in ("scores", "scaled"):
-        for address in trace.parts(name) if name in trace else []:
-            sections.setdefault(part_name(trace, address), []).append(_moments(name, trace[address], look))
-    for address in trace.parts("weights") if "weights" in trace else []:
-        sections.setdefault(part_name(trace, address), []).extend(_entropies(trace, address, look))
-    for number, (head, lines) in enumerate(sections.items()):
-        if head:
+    return stats_of_blocks(_matrices(trace), trace, look)
+
+
+def _matrices(trace: Trace) -> Iterator[Rows]:
+    """Each matrix as one block."""
+    for address in trace.parts("weights"):
+        part = address.removeprefix("weights")
+        steps = {name: _by_query(trace, name + part) for name in ("scores", "scaled", "weights") if name in trace}
+        hidden = trace.hidden(address)
+        yield address, steps, hidden if hidden is None or trace.layout == "rows" else hidden.mT
+
+
+def _by_query(trace: Trace, address: str) -> Array:
+    return trace[address].mT if trace.layout == "columns" else trace[address]
+
+
+def stats_of_blocks(blocks: Iterable[Rows], trace: Trace, look: Look) -> Iterator[str]:
+    """The same of steps that come some rows at a time, a query as a row, one matrix after the other.
+
+    trace: has the labels, and the steps at least by their shapes.
+    """
+    known = trace.normalizer in NORMALIZERS and NORMALIZERS.find(trace.normalizer).facts.get("sums_to_one")
+    sections: dict[str, tuple[dict[str, Moments], list[float | None]]] = {}
+    for address, steps, hidden in blocks:
+        moments, entropies = sections.setdefault(address, ({}, []))
+        for name in steps.keys() & {"scores", "scaled"}:
+            moments.setdefault(name, Moments()).add(steps[name])
+        if known:
+            entropies += _entropies(steps["weights"], hidden)
+    for number, (address, (moments, entropies)) in enumerate(sections.items()):
+        if head := part_name(trace, address):
             yield from ([""] if number else [])
             yield head
-        yield from lines
+        yield from (_told(name, moments[name], look) for name in ("scores", "scaled") if name in moments)
+        if known:
+            yield from _listed(trace.labels(address)[trace.layout == "columns"], entropies, look)
+        else:
+            yield f"entropy: not defined, weights after {trace.normalizer} need not sum to 1"
 
 
-def _moments(name: str, scores: Array, look: Look) -> str:
-    mean, variance = (spell_one(x, look.precision, look.rounding) for x in moments(scores))
-    left_out = int(np.isneginf(scores).sum())
-    remark = f", {left_out} of {scores.size} at -inf left out" if left_out else ""
-    return f"{name}: mean {mean}, variance {variance}{remark}"
+def _told(name: str, moments: Moments, look: Look) -> str:
+    mean, variance = (spell_one(x, look.precision, look.rounding) for x in (moments.mean, moments.variance))
+    out, size = moments.left_out, moments.size
+    return f"{name}: mean {mean}, variance {variance}{f', {out} of {size} at -inf left out' if out else ''}"
 
 
-def _entropies(trace: Trace, address: str, look: Look) -> Iterator[str]:
-    known = trace.normalizer in NORMALIZERS and NORMALIZERS.find(trace.normalizer).facts.get("sums_to_one")
-    if not known:
-        yield f"entropy: not defined, weights after {trace.normalizer} need not sum to 1"
-        return
-    weights, hidden = trace[address], trace.hidden(address)
-    queries = trace.labels(address)[trace.layout == "columns"]
-    if trace.layout == "columns":
-        weights, hidden = weights.mT, None if hidden is None else hidden.mT
+def _entropies(weights: Array, hidden: Array | None) -> list[float | None]:
+    """Of each query; None where it sees no key."""
+    empty = np.asarray(hidden.all(axis=1) if hidden is not None else np.full(len(weights), not weights.shape[1]))
+    return [None if none else value for value, none in zip(entropy(weights).tolist(), empty.tolist(), strict=True)]
+
+
+def _listed(queries: Sequence[str], entropies: list[float | None], look: Look) -> Iterator[str]:
     shown = [look.label(query) for query in queries]
     width = max(widths(shown), default=0)
     yield "entropy of each query's weights, in nats:"
-    for i, (label, value) in enumerate(zip(shown, entropy(weights), strict=True)):
-        empty = not weights.shape[1] or (hidden is not None and bool(hidden[i].all()))
-        number = "sees no key" if empty else spell_one(value, look.precision, look.rounding)
+    for label, value in zip(shown, entropies, strict=True):
+        number = "sees no key" if value is None else spell_one(value, look.precision, look.rounding)
         yield f"  {pad(look.isolated(label), width)}  {number}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_traces import BASE, made
 
-from attncli.core.statistics import entropy, moments
+from attncli.core.statistics import Moments, entropy
 from attncli.core.trace import Trace
 from attncli.errors import InputError, UsageError
 from attncli.registry import Registry
@@ -63,10 +64,18 @@ def test_top_escapes_labels() -> None:
     assert list(top(made(key_labels=["\x1b", "b", "c"]), 1, Look())) == [r"the: \x1b 0.4011", "cat: b 0.4011"]
 
 
+def _moments(*blocks: Any) -> tuple[float, float]:
+    moments = Moments()
+    for block in blocks:
+        moments.add(np.array(block, dtype=float))
+    return moments.mean, moments.variance
+
+
 def test_moments_of_the_text() -> None:
-    assert moments(np.array([[1.0, 2], [3, 6]])) == (3.0, 3.5)
-    assert moments(np.array([[-np.inf, 2.0, 4.0]])) == (3.0, 1.0)
-    assert all(math.isnan(x) for x in moments(np.zeros((0, 3))))
+    assert _moments([[1.0, 2], [3, 6]]) == (3.0, 3.5)
+    assert _moments([[1.0, 2]], [[-np.inf, -np.inf]], [[3, 6]]) == (3.0, 3.5)
+    assert _moments([[-np.inf, 2.0, 4.0]]) == (3.0, 1.0)
+    assert all(math.isnan(x) for x in _moments(np.zeros((0, 3))))
 
 
 def test_entropy_of_known_distributions() -> None:

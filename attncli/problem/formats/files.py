@@ -7,13 +7,25 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from attncli.errors import AttnError, InputError, Place, raise_all
 from attncli.problem.formats.base import os_error
 
-Content = bytes | Callable[[BinaryIO], None]
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """What is written into several files at once, a block of each at a time: the same object is the content of each.
+
+    write: gets the open streams by the names of their files.
+    """
+
+    write: Callable[[Mapping[str, BinaryIO]], None]
+
+
+Content = bytes | Callable[[BinaryIO], None] | Together
 
 _DESCRIPTOR = re.compile(r"(?:/dev/(?=std)|/dev/fd/|/proc/self/fd/)(stdout|stderr|[0-9]+)")
 _STREAMS = {"stdout": "1", "stderr": "2"}
@@ -41,17 +53,21 @@ def write_all(
 ) -> None:
     """Write each path's bytes, or what its function writes into a stream; on any failure nothing is left behind.
 
+    What goes into several files together is written first, so that the others may hold what came of it.
+
     force: replace files that exist. inputs: files that must not be written over, by whatever name.
     Raises InputError for outputs that cannot be (all of them together), MachineError where the disk is full.
     """
     outputs = _checked(files, force, [name for name in inputs if os.path.exists(name)])
     try:
+        for group in _together(outputs):
+            _write_together(group)
         for output in outputs:
-            if not output.direct:
-                _write_beside(output)
+            if not output.direct and not isinstance(output.content, Together):
+                _write(output)
         for output in outputs:
-            if output.direct:
-                _write_direct(output)
+            if output.direct and not isinstance(output.content, Together):
+                _write(output)
         for output in outputs:
             if not output.direct:
                 _put_in_place(output, keep=len(outputs) > 1)
@@ -60,6 +76,34 @@ def write_all(
         raise
     for output in outputs:
         _remove(output.backup)
+
+
+def check_all(names: Iterable[str], *, force: bool = False, inputs: Iterable[str] = ()) -> None:
+    """Whether these files may be written, before anything is computed. Raises InputError as `write_all` does."""
+    _checked(dict.fromkeys(names, b""), force, [name for name in inputs if os.path.exists(name)])
+
+
+def _together(outputs: list[_Output]) -> list[list[_Output]]:
+    """The files of each content that goes into several."""
+    groups: dict[Together, list[_Output]] = {}
+    for output in outputs:
+        if isinstance(output.content, Together):
+            groups.setdefault(output.content, []).append(output)
+    return list(groups.values())
+
+
+def _write_together(outputs: list[_Output]) -> None:
+    names = ", ".join(output.name for output in outputs)
+    content = cast(Together, outputs[0].content)
+    try:
+        with ExitStack() as stack:
+            content.write({output.name: stack.enter_context(_opened(output)) for output in outputs})
+        for output in outputs:
+            _set_mode(output)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise os_error(error, names, "write") from None
 
 
 def _checked(files: Mapping[str, Content], force: bool, inputs: list[str]) -> list[_Output]:
@@ -103,38 +147,36 @@ def _look(name: str, content: Content, force: bool, inputs: list[str]) -> _Outpu
     return _Output(name, content, target, stat.S_IMODE(status.st_mode), direct=False)
 
 
-def _write_beside(output: _Output) -> None:
-    """The content in a new file of the same folder, so that a rename can put it in place."""
-    temporary = os.path.join(os.path.dirname(output.target), f".attncli-{os.urandom(8).hex()}.tmp")
-    output.temporary = temporary  # before it exists, so that no interruption falls between the two
+def _write(output: _Output) -> None:
+    """The content of one file; a reader of a pipe that is gone stays a BrokenPipeError."""
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        with open(descriptor, "wb") as stream:
-            _fill(stream, output.content)
-        if output.mode is not None:
-            os.chmod(temporary, output.mode)
-    except OSError as error:
-        raise os_error(error, output.name, "write") from None
-
-
-def _write_direct(output: _Output) -> None:
-    """Into a pipe or device; a reader that is gone stays a BrokenPipeError."""
-    try:
-        # /dev/stdout may be a file by a redirection: opened by name, it would lose what was printed before.
-        match = _DESCRIPTOR.fullmatch(output.name)
-        with open(os.dup(int(_STREAMS.get(match[1], match[1]))) if match else output.target, "wb") as stream:
-            _fill(stream, output.content)
+        with _opened(output) as stream:
+            if isinstance(output.content, bytes):
+                stream.write(output.content)
+            elif not isinstance(output.content, Together):
+                output.content(stream)
+        _set_mode(output)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise os_error(error, output.name, "write") from None
 
 
-def _fill(stream: BinaryIO, content: Content) -> None:
-    if isinstance(content, bytes):
-        stream.write(content)
-    else:
-        content(stream)
+def _opened(output: _Output) -> BinaryIO:
+    """A new file of the same folder, so that a rename can put it in place; or the pipe or device itself."""
+    if output.direct:
+        # /dev/stdout may be a file by a redirection: opened by name, it would lose what was printed before.
+        match = _DESCRIPTOR.fullmatch(output.name)
+        return open(os.dup(int(_STREAMS.get(match[1], match[1]))) if match else output.target, "wb")
+    temporary = os.path.join(os.path.dirname(output.target), f".attncli-{os.urandom(8).hex()}.tmp")
+    output.temporary = temporary  # before it exists, so that no interruption falls between the two
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    return open(descriptor, "wb")
+
+
+def _set_mode(output: _Output) -> None:
+    if output.mode is not None and output.temporary is not None:
+        os.chmod(output.temporary, output.mode)
 
 
 def _put_in_place(output: _Output, keep: bool) -> None:

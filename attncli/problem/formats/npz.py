@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attncli.errors import InputError, Place, unknown
@@ -21,12 +22,21 @@ _CHUNK = 1 << 20
 
 def write(stream: BinaryIO, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> None:
     """Every step by its name, uncompressed; the same steps give the same bytes."""
+    write_members(stream, {name: partial(_write_part, part) for name, part in steps.items()})
+
+
+def write_members(stream: BinaryIO, members: Mapping[str, Callable[[BinaryIO], None]]) -> None:
+    """As `write`, each array by a function of its own, such as one that goes block by block."""
     from zipfile import ZipFile, ZipInfo
 
     with ZipFile(stream, "w") as archive:
-        for name, part in steps.items():
+        for name, fill in members.items():
             with archive.open(ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                write_array(member, part.array)  # type: ignore[arg-type]  # it is a binary stream, IO[bytes] by name
+                fill(member)  # type: ignore[arg-type]  # it is a binary stream, IO[bytes] by name
+
+
+def _write_part(part: Part, stream: BinaryIO) -> None:
+    write_array(stream, part.array)
 
 
 @FORMATS("npz", suffixes=(".npz",), write=write, several=True, magic=(b"PK\x03\x04", b"PK\x05\x06"))

@@ -1,0 +1,228 @@
+"""Large problems: steps of n x m go into files block by block, and tables show rows of which no others are computed.
+
+Letters: n queries, m keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO
+
+from attncli.cli import shared
+from attncli.cli.outputs import Output, Outputs
+from attncli.core.streamed import VISIBLE, Stream
+from attncli.core.trace import STEPS, Trace
+from attncli.lazy import Array, np
+from attncli.problem.formats import format_of, writer
+from attncli.problem.large import blueprint, placed_by, sample, stream
+from attncli.problem.needs import check_memory
+from attncli.problem.values import placed
+from attncli.report.data import meta, parts
+from attncli.report.look import Look
+from attncli.report.renderers import RENDERERS, default_steps, render
+from attncli.report.sheet import ENDS, MANY
+
+if TYPE_CHECKING:
+    from attncli.problem.formats.files import Content
+    from attncli.problem.problem import Problem
+
+Progress = Callable[[float], None]
+
+
+# The bytes that a number takes on its way to standard output, measured: csv and tsv; other text.
+_DELIMITED, _TEXT = 70, 200
+
+
+class ByBlocks:
+    """A large problem, what is to be printed of it (if it prints) and what is to be written.
+
+    shown: the steps of tables. data: the steps that are printed whole, in other formats.
+    """
+
+    def __init__(self, problem: Problem, outputs: Outputs, prints: bool, progress: Progress) -> None:
+        self.problem, self.outputs, self.progress = problem, outputs, progress
+        self.plan = blueprint(problem)
+        self.written = {output: self._addresses(output) for output in outputs.files}
+        options = problem.options
+        self.top = options.get("top") if prints else None
+        self.stats = prints and bool(options.get("stats"))
+        self.format = options.get("format", "table")
+        facts = RENDERERS.find(self.format).facts
+        steps: list[str] = []
+        if prints and self.top is None:
+            steps = shared.shown(options, self.plan) or default_steps(self.plan, facts.get("shows", "results"))
+        for address in steps:
+            self.plan.part(address)  # one that does not exist is told now
+        self.shown, self.data = (steps, []) if facts.get("elides") else ([], steps)
+        self.trace: Trace | None = None
+        self.notes: list[str] = []
+
+    def _addresses(self, output: Output) -> list[str]:
+        steps = self.outputs.steps_of(output, self.plan)
+        with placed(f"-o {output.path}"):
+            writer(output.path.name, parts(self.plan, steps), {})  # what its format cannot hold is told now
+        return steps
+
+    def is_possible(self) -> bool:
+        """Whether by blocks of rows there is something to gain, and no step of n x m has to be held as a whole."""
+        big = [
+            (output, address)
+            for output, addresses in self.written.items()
+            for address in addresses
+            if self.is_big(address)
+        ]
+        gains = big or self.shown or self.top is not None or self.stats
+        whole = any(map(self.is_big, self.data)) or (self.data and self.stats)
+        return bool(gains) and not whole and all(self._can_stream(*each) for each in big)
+
+    def check_text(self) -> None:
+        """Whether the steps and their text fit into memory. Raises MachineError."""
+        numbers = sum(self.plan[address].size for address in self.data if self.is_big(address))
+        if numbers:
+            besides = numbers * (_DELIMITED if self.format in ("csv", "tsv") else _TEXT)
+            check_memory(self.problem, None, by_blocks=False, besides=besides)
+
+    def pieces(self) -> Iterator[str | bytes]:
+        """What is printed."""
+        look = shared.look_of(self.problem.options)
+        if self.top is not None:
+            yield from (f"{line}\n" for line in self._top(self.top, look))
+        elif self.shown:
+            yield from render(self._table(), self.shown, look, self.format)
+        elif self.data:
+            yield from shared.results(self.problem, self._solve_small())
+        if self.stats:
+            yield "\n"
+            yield from (f"{line}\n" for line in self._stats(look))
+
+    def _can_stream(self, output: Output, address: str) -> bool:
+        from attncli.problem.formats.npy_stream import can_stream
+
+        is_binary = format_of(output.path.name).name in ("npy", "npz")
+        return is_binary and can_stream(self.plan[address].shape, self.problem.layout)
+
+    def is_big(self, address: str) -> bool:
+        """Whether it is a step of n x m. Raises InputError for one that the problem does not have."""
+        return STEPS[self.plan.part(address)[0]].columns == "key"
+
+    def _small(self) -> list[str]:
+        """The steps of n rows that are written or printed as data."""
+        asked = [*self.data, *(address for addresses in self.written.values() for address in addresses)]
+        return [address for address in dict.fromkeys(asked) if not self.is_big(address)]
+
+    def _solve_small(self) -> Trace:
+        """What is printed as data, and what else is small, before anything is written."""
+        self.trace = self.problem.solve(self._small(), self.progress)
+        return self.trace
+
+    def _table(self) -> Trace:
+        """The rows that tables show."""
+        n = self.plan.rows("weights").shape[-2]
+        if self.problem.empty_rows == "error":
+            self._check_all_rows()
+        rows = [slice(None)] if n <= MANY else [slice(ENDS), slice(-ENDS, None)]
+        trace = sample(self.problem, self.shown, rows, self.progress)
+        self.notes += trace.notes
+        return trace
+
+    def _check_all_rows(self) -> None:
+        """Whether some query sees no key, which is an error: those that are not shown count too."""
+        with placed_by(self.problem):
+            for _ in self._blocks(["weights"]):
+                pass
+
+    def _blocks(self, addresses: Sequence[str]) -> Iterator[tuple[str, int, dict[str, Array], Array | None]]:
+        """Steps row block by row block: (address of the weights, first row, steps, hidden cells)."""
+        steps = [self.plan.part(address) for address in addresses]
+        indices = {index for _, index in steps}
+        wanted = None if None in indices else {index for index in indices if index is not None}
+        found = stream(self.problem, [step for step, _ in steps], parts=wanted, visible=True)
+        for done, (unit, block) in enumerate(found, start=1):
+            visible = block.pop(VISIBLE)
+            hidden = None if visible.all() else ~np.broadcast_to(visible, block["weights"].shape)
+            address = f"weights[{','.join(str(i + 1) for i in unit.index)}]" if unit.index else "weights"
+            yield address, unit.start, block, hidden
+            self.progress(done / len(found))
+        self.notes += self.problem.dressed(found.trace()).notes
+
+    def _top(self, count: int, look: Look) -> list[str]:
+        """The lines of --top."""
+        from attncli.report.top import top_of_blocks
+
+        asked = shared.listed(self.problem.options)
+        rows = ((address, start, block["weights"], hidden) for address, start, block, hidden in self._blocks(asked))
+        with placed_by(self.problem):
+            return list(top_of_blocks(rows, self.plan, count, look))
+
+    def _stats(self, look: Look) -> list[str]:
+        """The lines of --stats."""
+        from attncli.report.stats import stats_of_blocks
+
+        steps = [step for step in ("scores", "scaled", "weights") if step in self.plan]
+        rows = ((address, block, hidden) for address, _, block, hidden in self._blocks(steps))
+        with placed_by(self.problem):
+            return list(stats_of_blocks(rows, self.plan, look))
+
+    def write(self) -> list[str]:
+        """Write all files, or none; gives notes that name them."""
+        contents = self._npy()
+        if self.trace is None and self._small() and not contents:
+            self._solve_small()
+        for output, addresses in self.written.items():
+            if str(output.path) not in contents:
+                contents[str(output.path)] = partial(self._write_one, output, addresses)
+        with placed_by(self.problem):
+            told = self.outputs.write_contents(contents, self.written)
+        # What is told of all rows says more than what is told of those that are shown.
+        self.notes = self.trace.notes if self.trace is not None else self.notes
+        return told
+
+    def _npy(self) -> dict[str, Content]:
+        """All big steps that go into .npy files, written together in one pass, from which the small ones come too."""
+        from attncli.problem.formats.files import Together
+        from attncli.problem.formats.npy_stream import Target, write_npy
+
+        big = {
+            str(output.path): self.plan.part(addresses[0])
+            for output, addresses in self.written.items()
+            if format_of(output.path.name).name == "npy" and self.is_big(addresses[0])
+        }
+        if not big:
+            return {}
+        small = [] if self.trace is not None else self._small()
+        indices = {index for _, index in big.values()}
+        wanted = None if small or None in indices else {index for index in indices if index is not None}
+        found = stream(self.problem, [*(step for step, _ in big.values()), *small], parts=wanted)
+
+        def fill(files: Mapping[str, BinaryIO]) -> None:
+            targets = [Target(*big[name], file) for name, file in files.items()]
+            write_npy(found, targets, layout=self.problem.layout, progress=self.progress)
+            self.trace = self.trace or self.problem.dressed(found.trace())
+
+        together = Together(fill)
+        return dict.fromkeys(big, together)
+
+    def _write_one(self, output: Output, addresses: list[str], file: BinaryIO) -> None:
+        """A file of small steps; or an .npz, each big step of which is a pass of its own."""
+        from attncli.problem.formats.npz import write_members
+
+        trace = self.trace or self.plan
+        if not any(map(self.is_big, addresses)):
+            writer(output.path.name, parts(trace, addresses), meta(trace))(file)
+            return
+        write_members(file, {address: partial(self._write_member, address) for address in addresses})
+
+    def _write_member(self, address: str, file: BinaryIO) -> None:
+        from attncli.problem.formats.npy import write_array
+        from attncli.problem.formats.npy_stream import Target, write_npy
+
+        if not self.is_big(address):
+            assert self.trace is not None
+            write_array(file, self.trace[address])
+            return
+        step, index = self.plan.part(address)
+        found: Stream = stream(self.problem, [step], parts=None if index is None else {index})
+        write_npy(found, [Target(step, index, file)], layout=self.problem.layout, progress=self.progress)
+        self.notes += self.problem.dressed(found.trace()).notes
+

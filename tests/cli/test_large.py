@@ -1,0 +1,307 @@
+"""Large problems on the command line: what goes by blocks gives what the definition gives, and holds no more."""
+
+from __future__ import annotations
+
+import errno
+import io
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from calling import Result
+
+from attncli.cli import progress
+from attncli.cli.progress import Bar
+from attncli.core import streamed, tiled
+from attncli.core.attend import Attention
+from attncli.core.blocks import Block, Unit
+from attncli.problem import needs
+from attncli.problem.build import make_problem
+from attncli.problem.convert_object import layer_from_keywords
+from attncli.problem.formats import npy_stream
+
+Cli = Callable[..., Result]
+N, M = 70, 90
+MASK = ("--mask", "window:3,2")
+_whole = Attention.trace
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """q, k, v of one sequence, and of two sequences with three heads each (h...)."""
+    rng = np.random.default_rng(0)
+    for name, count in (("q", N), ("k", M), ("v", M)):
+        np.save(tmp_path / f"{name}.npy", rng.standard_normal((count, 6)))
+        np.save(tmp_path / f"h{name}.npy", rng.standard_normal((2, 3, count, 4)).astype(np.float32))
+    return tmp_path
+
+
+@pytest.fixture
+def blocks_only(monkeypatch: pytest.MonkeyPatch, files: Path) -> Path:
+    """From a thousand scores on a problem is large, and the definition, which holds n x m, is never asked."""
+    monkeypatch.setattr(tiled, "LARGE", 1000)
+
+    def trace(self: Attention, steps: Any) -> Any:
+        assert type(self) is not Attention
+        return _whole(self, steps)
+
+    monkeypatch.setattr(Attention, "trace", trace)
+    return files
+
+
+def _inputs(folder: Path, prefix: str = "") -> list[Path]:
+    return [folder / f"{prefix}{name}.npy" for name in "qkv"]
+
+
+def _expected(folder: Path, prefix: str = "", **options: Any) -> dict[str, np.ndarray]:
+    """Every step by the definition, from the formulas themselves."""
+    arrays = [np.load(path) for path in _inputs(folder, prefix)]
+    problem = make_problem(layer_from_keywords(dict(zip("QKV", arrays, strict=True)) | options))
+    trace = _whole(Attention(problem.arrays(), problem.rules()), None)
+    trace.layout = problem.layout
+    return {name: trace[name] for name in trace.names(on_request=True)}
+
+
+def _same(path: Path, expected: np.ndarray, atol: float = 1e-14) -> None:
+    got = np.load(path)
+    assert got.dtype == expected.dtype
+    np.testing.assert_allclose(got, expected, atol=atol)
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_big_steps_go_into_files_block_by_block(cli: Cli, blocks_only: Path, layout: str) -> None:
+    folder, steps = blocks_only, ("weights", "masked", "exp")
+    if layout == "columns":
+        for path in _inputs(folder):
+            np.save(path, np.ascontiguousarray(np.load(path).T))
+    expected = _expected(folder, mask="window:3,2", layout=layout)
+    outputs = [word for step in steps for word in ("-o", f"{step}={folder / step}.npy")]
+    result = cli("attend", *_inputs(folder), *MASK, "--layout", layout, *outputs, "-o", folder / "o.npy")
+    assert (result.status, result.out) == (0, "")
+    assert result.err.count("note: wrote") == 4
+    for step in steps:
+        _same(folder / f"{step}.npy", expected[step])
+    _same(folder / "o.npy", expected["output"])
+    assert len(list(folder.iterdir())) == 10
+
+
+def test_heads_and_one_of_them(cli: Cli, blocks_only: Path) -> None:
+    folder = blocks_only
+    expected = _expected(folder, "h")
+    outputs = ["-o", f"weights={folder / 'w.npy'}", "-o", f"weights[2,1]={folder / 'one.npy'}"]
+    assert cli("attend", *_inputs(folder, "h"), *outputs).status == 0
+    _same(folder / "w.npy", expected["weights"], 1e-6)
+    _same(folder / "one.npy", expected["weights"][1, 0], 1e-6)
+    assert cli("attend", *_inputs(folder, "h"), *outputs[2:], "--force").status == 0
+    _same(folder / "one.npy", expected["weights"][1, 0], 1e-6)
+
+
+def test_columns_with_heads_go_the_plain_way(cli: Cli, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiled, "LARGE", 1000)
+    for path in _inputs(files, "h"):
+        np.save(path, np.ascontiguousarray(np.load(path).swapaxes(-1, -2)))
+    given = ("attend", *_inputs(files, "h"), "--layout", "columns")
+    assert cli(*given, "-o", f"weights={files / 'w.npy'}").status == 0
+    expected = _expected(files, "h", layout="columns")
+    _same(files / "w.npy", expected["weights"], 1e-6)
+    assert cli(*given, "-o", f"weights[1,3]={files / 'one.npy'}").status == 0
+    _same(files / "one.npy", expected["weights"][0, 2], 1e-6)
+
+
+def test_archives_hold_every_step(cli: Cli, blocks_only: Path) -> None:
+    folder = blocks_only
+    expected = _expected(folder, mask="window:3,2")
+    outputs = ["-o", folder / "all.npz", "-o", f"lse={folder / 'lse.npy'}", "-o", f"weights={folder / 'w.npy'}"]
+    assert cli("attend", *_inputs(folder), *MASK, *outputs).status == 0
+    archive = np.load(folder / "all.npz")
+    assert list(archive) == list(expected)
+    for step, array in expected.items():
+        np.testing.assert_allclose(archive[step], array, atol=1e-13)
+    _same(folder / "lse.npy", expected["lse"])
+    assert cli("attend", *_inputs(folder), "--show", "output,lse", "-o", folder / "two.npz").out != ""
+    assert list(np.load(folder / "two.npz")) == ["output", "lse"]
+
+
+@pytest.mark.parametrize("format", ["table", "markdown", "latex"])
+@pytest.mark.parametrize("more", [(), ("--show", "weights,scores,output,lse,K"), ("--layout", "columns")])
+def test_tables_compute_the_rows_they_show(
+    cli: Cli, blocks_only: Path, monkeypatch: pytest.MonkeyPatch, format: str, more: tuple[str, ...]
+) -> None:
+    folder, rows = blocks_only, []
+    if "columns" in more:
+        for path in _inputs(folder):
+            np.save(path, np.load(path).T)
+    init = Block.__init__
+
+    def counted(self: Block, large: Any, unit: Unit) -> None:
+        rows.extend(range(unit.start, unit.stop))
+        init(self, large, unit)
+
+    monkeypatch.setattr(Block, "__init__", counted)
+    monkeypatch.setattr(streamed, "find_dots", lambda *_: None)
+    given = ("attend", *_inputs(folder), "--mask", "keep:" + str(_keep(folder, "columns" in more)), *more)
+    result = cli(*given, "--format", format)
+    assert sorted(rows) == [*range(5), *range(N - 5, N)]
+    with monkeypatch.context() as patch:
+        patch.setattr(tiled, "LARGE", 10**9)
+        patch.setattr(Attention, "trace", _whole)
+        plain = cli(*given, "--format", format)
+    assert (result.status, result.err) == (0, plain.err)
+    assert result.out == re.sub(r"each (row|column) sums", r"each \1 shown sums", plain.out)
+    assert "shown sums to 1" in result.out
+
+
+def _keep(folder: Path, turned: bool) -> Path:
+    keep = np.random.default_rng(1).integers(0, 2, (N, M))
+    keep[:, 3] = 1
+    np.save(folder / "keep.npy", keep.T if turned else keep)
+    return folder / "keep.npy"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--top", "3"),
+        ("--top", "200", *MASK),
+        ("--top", "2", "--score", "boxcar", "--param", "radius=2"),
+        ("--stats", "--show", "output"),
+        ("--stats", "--top", "1", "--score", "boxcar", "--param", "radius=2"),
+        ("--stats", "--normalizer", "sigmoid", "--show", "weights[1,2]"),
+        ("--top", "2", "--show", "weights[2,1],weights[2,3]"),
+    ],
+)
+def test_lines_of_many_queries(
+    cli: Cli, blocks_only: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    given = ("attend", *_inputs(blocks_only, "h" if "[" in " ".join(more) else ""), *more)
+    result = cli(*given)
+    with monkeypatch.context() as patch:
+        patch.setattr(tiled, "LARGE", 10**9)
+        patch.setattr(Attention, "trace", _whole)
+        plain = cli(*given)
+    assert (result.status, result.err) == (0, plain.err)
+    expected = re.sub(r"each row sums", "each row shown sums", plain.out) if "--top" not in more else plain.out
+    assert result.out == expected
+
+
+def test_a_query_that_is_not_shown_may_be_empty(cli: Cli, blocks_only: Path) -> None:
+    given = (
+        "attend",
+        *_inputs(blocks_only),
+        "--mask",
+        "lengths-per-query:" + "5," * 40 + "0" + ",5" * 29,
+    )
+    assert cli(*given).err == ""
+    refused = cli(*given, "--empty-rows", "error")
+    assert refused.status == 2
+    assert "query 41 sees no key" in refused.err
+    assert "query 41 sees no key" in cli(*given, "-o", blocks_only / "o.npy", "--show", "weights").err
+
+
+def test_what_is_wrong_is_told_before_anything_is_computed(
+    cli: Cli, blocks_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = blocks_only
+    monkeypatch.setattr(streamed, "stream", None)
+    monkeypatch.setattr(tiled, "attend_by_blocks", None)
+    (folder / "there.npy").write_bytes(b"")
+    for more, told in [
+        (("-o", f"weights={folder / 'there.npy'}"), "--force"),
+        (("-o", f"heads={folder / 'h.npy'}"), "no step 'heads'"),
+        (("-o", f"weights[2]={folder / 'w.npy'}"), "leading axes"),
+        (("-o", f"weights={folder / 'no' / 'w.npy'}"), "no folder"),
+        (("--show", "heads"), "no step 'heads'"),
+    ]:
+        result = cli("attend", *_inputs(folder), *more)
+        assert (result.status, result.out) == (2, ""), result.err
+        assert told in result.err
+    result = cli("attend", *_inputs(folder, "h"), "-o", f"weights={folder / 'w.csv'}")
+    assert result.status == 2
+    assert "holds 2" in result.err
+
+
+def test_what_does_not_fit_is_refused(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("q", "k"):
+        np.save(tmp_path / f"{name}.npy", np.zeros((3000, 2), np.float32))
+    monkeypatch.setattr(needs, "memory_available", lambda: 200 * 2**20)
+    monkeypatch.setattr(needs.os, "cpu_count", lambda: 2)
+    given = ("attend", tmp_path / "q.npy", tmp_path / "k.npy")
+    for more in [("--show", "weights", "--format", "csv"), ("--format", "json"), ("-o", tmp_path / "w.csv")]:
+        result = cli(*given, *more)
+        assert (result.status, result.out) == (3, "")
+        assert re.search(r"this needs \d+\.\d [MG]iB of memory, but 200\.0 MiB are free", result.err)
+        assert "-o weights=FILE.npy" in result.err
+    assert not (tmp_path / "w.csv").exists()
+    assert cli(*given, "-o", f"weights={tmp_path / 'w.npy'}").status == 0
+    assert np.load(tmp_path / "w.npy", mmap_mode="r").shape == (3000, 3000)
+
+
+def test_a_limit_of_the_shell_is_heeded(process: Cli, tmp_path: Path) -> None:
+    for name in ("q", "k"):
+        np.save(tmp_path / f"{name}.npy", np.zeros((300_000, 1), np.float32))
+    given = ("q.npy", "k.npy", "--show", "weights", "--format", "csv")
+    command = f"ulimit -v 4000000; exec {sys.executable} -m attncli attend {' '.join(given)}"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert re.search(r"needs \d+\.\d TiB of memory", done.stderr)
+    assert "-o weights=FILE.npy" in done.stderr
+
+
+def test_a_bar_is_seen_on_a_terminal_and_after_half_a_second_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    for stream, patience, quiet, drawn in [
+        (Terminal(), 0.0, False, True),
+        (Terminal(), 60.0, False, False),
+        (Terminal(), 0.0, True, False),
+        (io.StringIO(), 0.0, False, False),
+    ]:
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setattr(progress, "PATIENCE", patience)
+        with Bar(quiet) as bar:
+            for share in (0.1, 0.5, 1.0):
+                bar(share)
+        text = stream.getvalue()
+        assert ("%" in text) == drawn
+        assert not drawn or text.rstrip().endswith("\x1b[2K")  # the line is wiped at the end
+
+
+def test_an_interruption_ends_within_a_block_and_leaves_nothing(tmp_path: Path) -> None:
+    for name in "qkv":
+        np.save(tmp_path / f"{name}.npy", np.ones((20_000, 64)))
+    before = sorted(tmp_path.iterdir())
+    command = [sys.executable, "-m", "attncli", "attend", "q.npy", "k.npy", "v.npy", "-o", "weights=w.npy"]
+    running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    while not any(path.name.startswith(".attncli") and path.stat().st_size for path in tmp_path.iterdir()):
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    _, told = running.communicate(timeout=20)
+    assert time.monotonic() - start < 5
+    assert (running.returncode, told) == (130, "attncli: interrupted\n")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_error_in_a_block_leaves_nothing(cli: Cli, blocks_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, running = sorted(blocks_only.iterdir()), threading.active_count()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(npy_stream.np, "ascontiguousarray", full)
+    result = cli("attend", *_inputs(blocks_only), "-o", f"weights={blocks_only / 'w.npy'}")
+    assert result.status == 3
+    assert "the disk is full" in result.err
+    assert sorted(blocks_only.iterdir()) == before
+    assert threading.active_count() == running
