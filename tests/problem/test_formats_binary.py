@@ -104,6 +104,7 @@ def test_no_rows_are_a_matrix() -> None:
         (claim(f"({10**40}, {10**40})"), "claims"),
         (claim(f"({2**63 - 1}, 0)"), "claims the shape"),
         (claim(f"({10**40}, 0)"), "claims the shape"),
+        (claim(f"({10**10}, 0)"), "claims the shape"),
         (claim("(-1,)"), "(-1,)"),
         (claim("(True,)"), "no description"),
         (claim("2"), "no description"),

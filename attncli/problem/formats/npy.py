@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 10_000
 _MOST = (1 << 60) - 1  # elements of 8 bytes that can be counted
+_MOST_BESIDE_0 = (1 << 28) - 1
 _MAPPED = 1 << 20  # bytes from which a file is mapped, not read
 _REFUSED = {
     "O": "Python objects (pickle), which are never read",
@@ -82,9 +83,9 @@ class Header:
         )
         if not described:
             raise InputError("its header is no description of an array", place=self.place)
-        # Also of an array without elements, NumPy multiplies the extents that are not 0.
+        # No file bounds the other extents of an array without elements, but what is computed from it has them.
         extents = math.prod(extent or 1 for extent in fields["shape"])
-        if extents > _MOST or any(extent < 0 for extent in fields["shape"]) or len(fields["shape"]) > 32:
+        if extents > (_MOST_BESIDE_0 if 0 in fields["shape"] else _MOST) or any(extent < 0 for extent in fields["shape"]) or len(fields["shape"]) > 32:
             raise InputError(f"its header claims the shape {_cut(fields['shape'])}", place=self.place)
         return dict(fields)
 
