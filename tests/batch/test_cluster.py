@@ -145,5 +145,45 @@ def test_a_local_cluster(tmp_path: Path) -> None:
     assert len(results(tmp_path / "out")) == 20
 
 
+@pytest.mark.parametrize("rules", [
+    "W_Q: w.npy\nW_O: w.npy\nheads: 2\nmask: causal\n",
+    "softcap: 2\nnormalizer: sparsemax\nmask: {window: [20, 5]}\n",
+    "layout: columns\nmask: {keys: [" + ", ".join(["0"] * 3 + ["1"] * 147) + "]}\n",
+])  # fmt: skip
+def test_one_large_problem(rules: str, cluster: Cluster, tmp_path: Path) -> None:
+    """Rows of queries from two workers, each in its place, are what one process gives at once."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(150, 8))
+    np.save(tmp_path / "x.npy", x.T if "columns" in rules else x)
+    np.save(tmp_path / "w.npy", rng.normal(size=(8, 8)))
+    (tmp_path / "big.yaml").write_text(f"X: x.npy\n{rules}")
+    command = [*ATTNCLI, "run", "big.yaml", "-o"]
+    there = subprocess.run([*command, "o.npy", "-o", "weights=w2.npy", "--dask", cluster.address], cwd=tmp_path,
+                           capture_output=True, text=True, timeout=60)
+    assert (there.returncode, there.stdout) == (0, ""), there.stderr
+    here = subprocess.run([*command, "all.npz"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert here.returncode == 0, here.stderr
+    whole = np.load(tmp_path / "all.npz")
+    np.testing.assert_allclose(np.load(tmp_path / "o.npy"), whole["output"], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(np.load(tmp_path / "w2.npy"), whole["weights"], rtol=1e-12, atol=1e-14)
+    assert not [*tmp_path.glob(".attncli-*")]
+
+
+def test_what_a_cluster_does_not_do(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("X: [[1, 2], [3, 4]]\n")
+    for arguments, told in {
+        ("-o", "o.csv"): "each block goes to its place in a .npy file",
+        (): "each block goes to its place in a .npy file",
+        ("-o", "o.npy", "--show", "weights"): "--show needs the whole result here",
+        ("-o", "K=o.npy"): "K is not split into rows of queries",
+        ("-o", "capped=o.npy"): "capped is not split into rows of queries",
+    }.items():
+        done = subprocess.run([*ATTNCLI, "run", "p.yaml", "--dask", "tcp://127.0.0.1:1", *arguments], cwd=tmp_path,
+                              capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert told in done.stderr
+        assert [path.name for path in tmp_path.iterdir()] == ["p.yaml"]
+
+
 if os.name != "posix":
     pytestmark = [pytest.mark.cluster, pytest.mark.skip(reason="signals as POSIX has them")]
