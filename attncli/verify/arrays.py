@@ -277,9 +277,15 @@ def _diagnosis(
 def _coarser(
     inputs: Mapping[str, Array], rules: Rules, given: _Given, largest: float, precision: Precision
 ) -> list[Diagnosis]:
-    """Whether a coarser type than that of the array and the inputs would explain it: TF32, autocast."""
+    """Whether a coarser type than that of the array and the inputs would explain it: TF32, autocast.
+
+    Asked of softmax over dot products only, where the tolerance of a coarse type still says something.
+    """
+    plain = rules.score is None or rules.score.name in ("dot", "scaled-dot")
+    if not plain or rules.normalizer != "softmax":
+        return []
     for name in ("float32", "float16", "bfloat16"):
-        coarser = Precision.named(name, rounded=True)
+        coarser = Precision.named(name)
         if not precision.u < coarser.u or largest * precision.u > 8 * coarser.u:
             continue
         _, rights, _ = right_numbers(inputs, rules, [given.step], coarser)

@@ -22,6 +22,8 @@ from attncli.verify.precision import Precision
 TOLERANCE = "4 u (|weights| |V|) + 2 u |output| + m v (|weights| |V|)"
 # From this S on, scores that are stored in the array's type have lost more than the weights' own rounding.
 _LARGE_SCORES = 16
+# Normalizers whose weights are off by as much as the scores, and not in proportion to their own size.
+_AS_SCORES = ("none", "sparsemax", "sum")
 _DOTS = ("dot", "scaled-dot", "general")
 
 
@@ -71,6 +73,9 @@ class _Bounds:
         self.has_v = large.parts.v is not None and bool({"heads", "output"} & {*steps})
         score = large.score
         self.dots = large.begin is None and score is not None and score.name in _DOTS
+        # So are those of a kernel that ends somewhere: just within its reach its value is all rounding.
+        ends = score is not None and score.kernel == "value"
+        self.as_scores = large.normalizer.name in _AS_SCORES or ends
         lead, n = large.lead, large.extent.n
         self.largest = np.zeros((*lead, n, 1))
         self.raw_largest = np.zeros((*lead, n, 1))
@@ -136,7 +141,10 @@ class _Bounds:
         self.largest[unit.index][rows] = raw * abs(large.scale)
         if self.has_v and weights is not None and large.parts.v is not None:
             values = self._values(unit.index)
-            summed = np.abs(weights) @ values
+            sizes = np.abs(weights)
+            if self.as_scores:
+                sizes = sizes + self.largest[unit.index][rows]
+            summed = sizes @ values
             width = large.parts.v.shape[-1]
             self.sums[unit.index][rows] = summed[:, :width]
             if self.extra is not None:
@@ -180,11 +188,12 @@ class _Bounds:
     def _reach(self, unit: Unit, found: Mapping[str, Array], weights: Array | None) -> Array | float:
         """A row's largest |q| |k|, or its largest score where scores are no dot products, (r, 1)."""
         large, rows = self.large, slice(unit.start, unit.stop)
-        if self.spread is not None:
-            return np.asarray(_size(found[self.spread]).max(axis=1, keepdims=True, initial=0))
         q, k = large.parts.q, large.parts.k
-        if not self.dots or q is None or k is None:
-            return 0.0
+        scores: Array | float = 0.0
+        if self.spread is not None:
+            scores = np.asarray(_size(found[self.spread]).max(axis=1, keepdims=True, initial=0))
+        if large.begin is not None or q is None or k is None:
+            return scores
         own_q, own_k = _size(large.own(q, unit.index)[rows]), _size(large.own(k, unit.index))
         if large.score is not None and large.score.name == "general":
             own_q = own_q @ _size(large.parameters["W"])
@@ -192,7 +201,12 @@ class _Bounds:
         longest: Array | float = lengths.max(initial=0)
         if weights is not None and large.masks is not None and not {"scores", "scaled"} & {*self.steps}:
             longest = np.where(weights != 0, lengths, 0).max(axis=1, keepdims=True, initial=0)
-        return np.asarray(np.linalg.norm(own_q, axis=1, keepdims=True) * longest)
+        of_q = np.linalg.norm(own_q, axis=1, keepdims=True)
+        if self.dots:
+            return np.asarray(of_q * longest)
+        # A distance or a hidden layer: what it is made of, which may be much more than itself.
+        layers = sum(float(np.linalg.norm(_size(x))) for x in large.parameters.values() if isinstance(x, np.ndarray))
+        return np.asarray(scores + 1 + (of_q + longest) ** 2 + layers * (of_q + longest))
 
     # -- bounds -------------------------------------------------------------------------------------------------
 
@@ -220,6 +234,9 @@ class _Bounds:
         raw, scaled = (x if shape is None else x.max(axis=tuple(range(len(self.large.lead) - len(shape))))
                        for x in (self._off(self.raw_largest), self._off(self.largest)))  # fmt: skip
         largest = self.largest if shape is None else self.largest.max()
+        if self.as_scores and self.large.score is not None and self.large.score.kernel == "value":
+            with np.errstate(over="ignore"):  # the logarithm of what is nearly 0
+                raw, scaled = (off * (1 + np.minimum(np.exp(-exact), 1e12)) for off in (raw, scaled))
         if step == "scores":
             return Right(exact, 2 * u, raw + tiny)
         if step in ("scaled", "capped", "biased", "masked"):
@@ -227,11 +244,11 @@ class _Bounds:
         if step == "lse":
             return Right(exact, 2 * u, scaled + 4 * u + (m + 8) * v)
         if step == "kernel":
-            return Right(exact, raw + 4 * u + 2 * u * largest, tiny)
+            return Right(exact, raw + 4 * u + 2 * u * largest, raw if self.as_scores else tiny)
         stored = 2 * u * largest  # scores kept in the array's own type
         if step in ("exp", "sum"):
             return Right(exact, scaled + 4 * u + stored + (m + 8) * v, tiny)
-        absolute = scaled + tiny if self.large.normalizer.name == "sparsemax" else tiny
+        absolute = scaled + tiny if self.as_scores else tiny
         return Right(exact, scaled + 4 * u + stored + (m + 8) * v, absolute)
 
     def _off(self, largest: Array) -> Array:
