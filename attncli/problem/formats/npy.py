@@ -84,9 +84,10 @@ class Header:
         if not described:
             raise InputError("its header is no description of an array", place=self.place)
         # No file bounds the other extents of an array without elements, but what is computed from it has them.
-        extents = math.prod(extent or 1 for extent in fields["shape"])
-        if extents > (_MOST_BESIDE_0 if 0 in fields["shape"] else _MOST) or any(extent < 0 for extent in fields["shape"]) or len(fields["shape"]) > 32:
-            raise InputError(f"its header claims the shape {_cut(fields['shape'])}", place=self.place)
+        shape = fields["shape"]
+        most = _MOST_BESIDE_0 if 0 in shape else _MOST
+        if math.prod(extent or 1 for extent in shape) > most or min(shape, default=0) < 0 or len(shape) > 32:
+            raise InputError(f"its header claims the shape {_cut(shape)}", place=self.place)
         return dict(fields)
 
     def _dtype(self, descr: Any) -> tuple[np.dtype[Any], bool]:
