@@ -69,7 +69,8 @@ def decide_array_axes(
         shape = " x ".join(str(size) for size in array.shape) or "a single number"
         raise ShapeError(
             f"{name} is {shape}, but the scores are {n} x {m} (queries x keys)",
-            hint=f"it must be {n} x {m}, or one row of {m} keys for all queries",
+            hint=padding_hint(array.shape, batch, heads, m)
+            or f"it must be {n} x {m}, or one row of {m} keys for all queries",
         )
     if table.ndim == 2:
         return table, None
@@ -80,6 +81,19 @@ def decide_array_axes(
     if table.ndim == 3:
         return _sequences_or_heads(name, table, batch, heads)
     return _fit_leading(name, table, (*batch, heads), f"{n} x {m}"), None
+
+
+def padding_hint(shape: tuple[int, ...], batch: tuple[int, ...], heads: int | None, m: int) -> str | None:
+    """What to do with a table of sequences x keys, as padding masks often are; None for any other."""
+    if len(batch) != 1 or batch[0] == 1 or shape != (batch[0], m):
+        return None
+    own, axes = (f"{batch[0]} x 1 x {m}", "sequences x 1 x keys")
+    if heads is not None:
+        own, axes = (f"{batch[0]} x 1 x 1 x {m}", "sequences x 1 x 1 x keys")
+    return (
+        f"sequences x keys? make it {own} ({axes}); or lengths: says how many keys are real in each sequence, "
+        "keys: which are, where that is the same in all"
+    )
 
 
 def _sequences_or_heads(name: str, table: Array, batch: tuple[int, ...], heads: int) -> tuple[Array, str]:

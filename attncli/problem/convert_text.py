@@ -115,6 +115,11 @@ def masks_from_text(texts: Sequence[str], reading: Reading, place: Place | str |
 
 
 def _mask(text: str, reading: Reading, place: Place | str | None) -> MaskChoice:
+    if text.partition(":")[0].strip() not in MASKS and reading.is_matrix(text):
+        raise UsageError(
+            f"{text!r} is a matrix, which may mean two things",
+            hint=f"keep:{text} (1 = visible) or block:{text} (1 = hidden)",
+        )
     name, argument, alignment = split_spec(text)
     takes = MASKS.find(name).facts.get("takes") or ""
     if argument is not None and "array" in takes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attncli.core.trace import parse_address
 from attncli.errors import AttnError, InputError, Place
-from attncli.problem.formats import ReadOptions, open_source, read_matrix
+from attncli.problem.formats import ReadOptions, known_suffixes, open_source, read_matrix
 from attncli.problem.numbers import quote
 from attncli.problem.text import decode, lines_of
 from attncli.problem.values import Setting, placed
@@ -79,6 +80,13 @@ class Reading:
             return read()
         file = str(self.base / spec) if self.base is not None else spec
         return self.shared.get(file, replace(self.options, blanks=blanks), read)
+
+    def is_matrix(self, text: str) -> bool:
+        """Whether the text is `[[...]]`, or names a file: one that exists, or that ends as matrices do."""
+        if text.lstrip().startswith("["):
+            return True
+        file = Path(text.partition("::")[0])
+        return file.suffix.lower() in known_suffixes() or os.path.isfile((self.base or Path()) / file)
 
     def lines(self, name: str, place: Place | str | None) -> list[str]:
         """The lines of a text file, blank ones at its end left out."""

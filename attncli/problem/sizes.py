@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from attncli.core.maskargs import padding_hint
 from attncli.core.masks import MASKS, Extent
 from attncli.core.scores import SCORES
 from attncli.errors import AttnError, ShapeError, UsageError
@@ -195,31 +196,36 @@ class _Sizes(Known):
                 continue
             sizes, letters = (f"{m} x {n}", "keys x queries") if columns else (f"{n} x {m}", "queries x keys")
             row = f"one column of {m} keys" if columns else f"one row of {m} keys"
+            leading = self.leading()
+            padding = padding_hint(shape, *leading, m) if leading is not None and not columns else None
             yield ShapeError(
                 f"{name} is {times(matrix.array.shape)}, but the scores are {sizes} ({letters})",
                 place=matrix.place or self.problem.places.get("mask" if name != "bias" else name),
-                hint=f"it must be {sizes}, or {row} for all queries; nothing is cut, padded or stretched",
+                hint=padding or f"it must be {sizes}, or {row} for all queries; nothing is cut, padded or stretched",
             )
 
+    def leading(self) -> tuple[Shape, int | None] | None:
+        """The axes of sequences, and how many heads there are, with an axis of their own or not; None: it cannot be."""
+        begins, heads = self.problem.begins, self.problem.heads
+        names = [begins] if begins else [self.data("Q"), self.data("K")]
+        leading = [self.shapes.get(name or "", ())[:-2] for name in names]
+        if begins and heads:
+            leading = [axes[:-1] for axes in leading]
+        leading.append(self.shapes.get(self.data("V") or "", ())[:-2])
+        try:
+            batch = np.broadcast_shapes(*leading)
+        except ValueError:
+            return None
+        return (batch[:-1], batch[-1]) if len(batch) > 1 else (batch, heads)
 
     def masks(self, n: int, m: int) -> Iterator[AttnError]:
         """Lengths within the keys, as many numbers as queries or keys ...: each mask is made for the sizes, unused."""
         if not self.problem.masks:
             return
-        begins = self.problem.begins
-        names = [begins] if begins else [self.data("Q"), self.data("K")]
-        leading = [self.shapes.get(name or "", ())[:-2] for name in names]
-        heads = self.problem.heads
-        if begins and heads:
-            leading = [axes[:-1] for axes in leading]
-        leading.append(self.shapes.get(self.data("V") or "", ())[:-2])
-        if any(len(axes) > 1 for axes in leading):
+        leading = self.leading()
+        if leading is None or leading[1] != self.problem.heads:
             return  # the core tells sequences from heads
-        try:
-            batch = np.broadcast_shapes(*leading)
-        except ValueError:
-            return
-        extent = Extent(batch, heads, n, m, past_count(self.problem))
+        extent = Extent(*leading, n, m, past_count(self.problem))
         for choice in self.problem.masks:
             try:
                 spec = self.problem.mask_spec(choice)

@@ -87,9 +87,11 @@ def fitted(address: str, array: Array, shape: tuple[int, ...], trace: Trace) -> 
     rows, columns = trace.axes(address)
     counted = [*trace.leading_names(parse_address(address)[0])][-(len(shape) - 2) :] if len(shape) > 2 else []
     names = " x ".join([*(f"{name}s" for name in counted), _plural(rows), _plural(columns)])
+    hint = "a cell that is not to be marked is written ~ (YAML), null (JSON), or left empty (CSV)"
+    if array.ndim >= 2 and array.mT.shape in (shape, shape[-2:]):
+        hint = f"transposed would fit: is the layout {'rows' if trace.layout == 'columns' else 'columns'}?"
     raise ShapeError(
-        f"the numbers of {address} are {_size(array.shape)}, but the step is {_size(shape)} ({names})",
-        hint="a cell that is not to be marked is written ~ (YAML), null (JSON), or left empty (CSV)",
+        f"the numbers of {address} are {_size(array.shape)}, but the step is {_size(shape)} ({names})", hint=hint
     )
 
 

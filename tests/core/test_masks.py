@@ -332,6 +332,9 @@ MESSAGES: list[tuple[Any, dict[str, Any], str]] = [
     ({"keep": np.ones((3, 3, 4))}, {"lead": (2,)}, "leading axes"),
     ({"keep": np.ones((2, 3, 4))}, {"lead": (2, 2)}, "which is it"),
     ({"keep": np.ones((4, 3, 4))}, {"lead": (2, 3)}, "2 sequences and 3 heads"),
+    ({"keep": np.ones((2, 4))}, {"lead": (2,)}, r"2 x 1 x 4 \(sequences x 1 x keys\); or lengths:"),
+    ({"keep": np.ones((2, 4))}, {"lead": (2, 3)}, r"2 x 1 x 1 x 4 \(sequences x 1 x 1 x keys\)"),
+    ({"keep": np.ones((3, 2, 4))}, {"lead": (3,)}, "one row of 4 keys for all queries"),
     ({"keep": np.ones((3, 2, 3, 4))}, {"lead": (2, 3)}, "leading axes"),
 ]
 

@@ -79,6 +79,9 @@ ONE = [
     ("mask: [causal, 3]", 16, '"3" is not a mask', "lengths: [3, 2]"),
     ("mask: 3", 7, '"3" is not a mask', "lengths"),
     ("mask: causl", 7, "unknown mask 'causl'", "'causal'"),
+    ("mask: m.npy", 7, "'m.npy' is a matrix, which may mean two things", "keep:m.npy (1 = visible) or block:m.npy"),
+    ("mask: [causal, m.npz::M]", 16, "'m.npz::M' is a matrix", "block:m.npz::M (1 = hidden)"),
+    ("mask: '[[1, 0]]'", 7, "'[[1, 0]]' is a matrix", "keep:[[1, 0]]"),
     ("mask: {widow: [1, 0]}", 7, "unknown mask 'widow'", "'window'"),
     ("mask: {window: [1]}", 7, "two numbers, not 1", ""),
     ("mask: {causal: left}", 16, "takes no argument", "top-left"),
@@ -270,3 +273,18 @@ def test_solving_names_the_stage_that_is_missing(tmp_path):
         second.solve()
     with pytest.raises(AttnError, match="2 stages, not one problem"):
         read_document(path).problem()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [("", "2 x 1 x 3 (sequences x 1 x keys)"), ("heads: 2\n", "2 x 1 x 1 x 3 (sequences x 1 x 1 x keys)")],
+)
+def test_a_padding_mask_of_sequences_x_keys_is_told_its_ways(more, told, tmp_path):
+    data = "[[[1, 0], [0, 1], [1, 1]], [[1, 0], [0, 1], [1, 1]]]"
+    (error,) = errors_of(f"X: {data}\nmask: {{keep: [[1, 1, 0], [1, 0, 0]]}}\n{more}", tmp_path)
+    assert error.what.startswith("keep is 2 x 3, but the scores are 3 x 3")
+    assert told in error.hint
+    assert "lengths:" in error.hint
+    for mended in ("{keep: [[[1, 1, 0]], [[1, 0, 0]]]}", "{lengths: [2, 1]}"):
+        (tmp_path / "q.yaml").write_text(f"X: {data}\nmask: {mended}\n")
+        read_document(tmp_path / "q.yaml").problem().solve()

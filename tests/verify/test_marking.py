@@ -258,6 +258,7 @@ def test_infinities_in_json(tmp_path: Path) -> None:
     ("expect", "what", "error"),
     [
         ("{weights: [[0.5, 0.5, 0.0]]}", "the numbers of weights are 1 x 3, but the step is 1 x 2", ShapeError),
+        ("{weights: [[0.5], [0.5]]}", "transposed would fit: is the layout columns?", ShapeError),
         ("{weigths: [[0.5, 0.5]]}", "unknown step 'weigths'", AttnError),
         ("{scaled: [[0.5, 0.5]]}", "this problem has no step 'scaled'", AttnError),
         ("{weights: [[0.5, half]]}", '"half" is not a number', AttnError),
