@@ -1,69 +1,120 @@
-"""`--dry-run`: what would be computed, from shapes alone."""
+"""`--dry-run`: what would be computed, from shapes alone, and what is assumed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import prod
+from collections.abc import Collection, Iterator
+from math import sqrt
 from typing import TYPE_CHECKING
 
+from attncli.core.masks import Extent, Masks
+from attncli.core.memory import in_words, memory_available
+from attncli.core.trace import STEPS, Trace
 from attncli.problem.labels import past_count
+from attncli.problem.large import blueprint
 from attncli.problem.matrix import Matrix
+from attncli.problem.needs import computed_dtype, memory_by_step
 
 if TYPE_CHECKING:
     from attncli.problem.problem import Problem
 
 
-def describe(problem: Problem) -> str:
-    """Lines: every matrix with its shape and type, what is assumed, and what a step of scores takes in memory."""
-    return "\n".join([f"{problem.attention}, a token is a {problem.layout[:-1]}", *_inputs(problem), *_rules(problem)])
+def describe(problem: Problem, keep: Collection[str] | None = None, *, by_blocks: bool = False) -> str:
+    """Lines: the matrices, what is assumed, every step with its shape and memory, and what is needed in all.
+
+    keep: the steps that are asked for. by_blocks: it goes by blocks, and no n x m is held.
+    Raises what is wrong with masks and labels, as solving the problem does.
+    """
+    plan = blueprint(problem)
+    lines = [
+        f"{problem.attention}, a token is a {problem.layout[:-1]}",
+        *_inputs(problem),
+        "assumed:",
+        *(f"  {line}" for line in _assumed(problem, plan)),
+        "steps:",
+        *_steps(problem, plan),
+        *_memory(problem, keep, by_blocks),
+    ]
+    return "\n".join(lines)
 
 
 def _inputs(problem: Problem) -> Iterator[str]:
     for name, matrix in problem.inputs.items():
         if isinstance(matrix, Matrix):
-            shape = " x ".join(map(str, matrix.array.shape))
-            yield f"  {name}: {shape}, {matrix.array.dtype}, {_size(matrix.array.nbytes)}"
-        else:
-            yield f"  {name}: from the stage {matrix.stage}, {matrix.step}"
+            array = matrix.array
+            yield f"  {name}: {_times(array.shape)}, {matrix.stored or array.dtype}, {in_words(array.nbytes)}"
 
 
-def _rules(problem: Problem) -> Iterator[str]:
-    score = problem.score
-    if score is not None:
-        yield f"  score: {score.score if isinstance(score.score, str) else 'a callable'}"
-    yield f"  weights: {problem.weight_layout}"
-    for choice in problem.masks:
-        yield f"  mask: {problem.mask_spec(choice).text}"
-    yield f"  normalizer: {problem.normalizer}"
-    scores = _scores_shape(problem)
-    if scores is not None:
-        size = _size(8 * prod(scores))
-        yield f"  scores: {' x '.join(map(str, scores))}, {size} a step in float64"
+def _assumed(problem: Problem, plan: Trace) -> Iterator[str]:
+    yield f"computed in {computed_dtype(problem)}"
+    if any(name.startswith("W_") for name in problem.inputs):
+        yield f"weight layout: {problem.weight_layout}"
+    if plan.heads is not None:
+        shared = f", which share {problem.kv_heads} key heads" if problem.kv_heads else ""
+        yield f"heads: {plan.heads}{shared}"
+    if past_count(problem):
+        yield f"past keys: {past_count(problem)}, in front"
+    if problem.begins:
+        yield f"begins at: {problem.begins}"
+    if problem.score is not None:
+        score = problem.score
+        name = score.score if isinstance(score.score, str) else "a callable"
+        yield f"score: {' '.join([name, *_parameters(score.parameters)])}"
+    if problem.begins == "weights":
+        return
+    if "scaled" in plan and problem.begins != "scaled":
+        yield f"scale: {_scale(problem, plan)}"
+    if problem.softcap is not None:
+        yield f"soft cap: {problem.softcap:.9g}"
+    if problem.masks and problem.begins != "masked":
+        masks, notes = _masks(problem, plan)
+        yield from (f"mask: {text}" for text in masks)
+        yield f"mask value: {problem.mask_value:.9g}"
+        yield from notes
+    yield f"normalizer: {plan.normalizer}"
+    yield f"a query that sees no key: {problem.empty_rows}"
 
 
-def _scores_shape(problem: Problem) -> tuple[int, ...] | None:
-    """(..., n, m) of the scores, heads in front; None where a matrix is not known yet."""
-    begins = problem.begins
-    shapes = {
-        name: (1, *matrix.array.shape) if matrix.array.ndim == 1 else matrix.array.shape
-        for name, matrix in problem.inputs.items()
-        if isinstance(matrix, Matrix)
-    }
-    if begins:
-        return shapes.get(begins)
-    queries = shapes.get("Q", shapes.get("X"))
-    keys = shapes.get("K", shapes.get("Y", shapes.get("X")))
-    if queries is None or keys is None:
-        return None
-    axis = -1 if problem.layout == "columns" else -2
-    heads = (problem.heads,) if problem.heads else ()
-    leading = queries[:-2] if len(queries) >= len(keys) else keys[:-2]
-    return (*leading, *heads, queries[axis], keys[axis] + past_count(problem))
+def _parameters(parameters: dict[str, float | Matrix]) -> list[str]:
+    return [
+        f"{name} {_times(value.array.shape)}" if isinstance(value, Matrix) else f"{name}={value:.9g}"
+        for name, value in parameters.items()
+    ]
 
 
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            break
-        count /= 1000
-    return f"{count:.3g} {unit}"
+def _scale(problem: Problem, plan: Trace) -> str:
+    """What multiplies the scores, by the rule of `core.attend`."""
+    if problem.scale is not None:
+        return f"{problem.scale:.9g}"
+    keys = plan.rows("K").shape[-1] // (problem.kv_heads or problem.heads or 1) if "K" in plan else 0
+    d_k = problem.d_k if problem.begins else keys
+    by_width = 1 / sqrt(d_k) if d_k else 1.0
+    scale, told = by_width / (problem.temperature or 1), f"1/sqrt({d_k})" if d_k else "1"
+    return f"{scale:.9g} = {told}{f' / {problem.temperature:.9g}' if problem.temperature else ''}"
+
+
+def _masks(problem: Problem, plan: Trace) -> tuple[list[str], list[str]]:
+    """The masks with their alignment, and what is told of it."""
+    *leading, n, m = plan.rows("weights").shape
+    batch = tuple(leading if plan.heads is None else leading[:-1])
+    rules = problem.rules()
+    bound = Masks(rules.masks, Extent(batch, plan.heads, n, m, past_count(problem)), rules.alignment)
+    return bound.texts, bound.notes
+
+
+def _steps(problem: Problem, plan: Trace) -> Iterator[str]:
+    for name in plan.names(on_request=True):
+        array = plan[name]
+        told = ", given" if name in problem.inputs else ", when asked for" if STEPS[name].on_request else ""
+        yield f"  {name}: {_times(array.shape)}, {in_words(array.nbytes)}{told}"
+
+
+def _memory(problem: Problem, keep: Collection[str] | None, by_blocks: bool) -> Iterator[str]:
+    yield "by blocks: no step of n x m is held" if by_blocks else "as a whole: every step is held"
+    needed, free = sum(memory_by_step(problem, keep, by_blocks=by_blocks).values()), memory_available()
+    there = "" if free is None else f"; {in_words(free)} are free"
+    short = ": it would be refused" if free is not None and needed > free else ""
+    yield f"memory besides the matrices: about {in_words(needed)}{there}{short}"
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from attncli.cli import console
 from attncli.cli.outputs import Outputs
 from attncli.cli.progress import Bar
+from attncli.core.trace import wanted
 from attncli.errors import UsageError
 from attncli.problem.convert_text import layer_from_options
 from attncli.problem.reading import READ_OPTIONS, Reading, read_options
@@ -16,6 +17,7 @@ from attncli.report.look import Look
 from attncli.report.renderers import RENDERERS, render
 
 if TYPE_CHECKING:
+    from attncli.cli.large import ByBlocks
     from attncli.core.trace import Trace
     from attncli.problem.problem import Problem
     from attncli.problem.stages import Stages
@@ -45,20 +47,29 @@ def compute(said: dict[str, str], flags: dict[str, Any], file: str | None = None
 def _compute(problem: Problem, flags: dict[str, Any]) -> int:
     _refuse_mixtures(problem.options)
     outputs = Outputs(problem)
-    if problem.options.get("dry_run"):
-        from attncli.cli.dry import describe
-
-        console.write(describe(problem))
-        _notes(problem, problem.notes)
-        return console.DONE
     outputs.check()
     prints = not outputs.files or any(flags[name] for name in ("show", "top", "format", "stats"))
+    if problem.options.get("dry_run"):
+        return _dry(problem, outputs, prints)
     with Bar(quiet=bool(problem.options.get("quiet"))) as bar:
         pieces, notes, written = _by_blocks(problem, outputs, prints, bar) or _whole(problem, outputs, prints, bar)
     for piece in pieces:
         console.write(piece)
     _notes(problem, [*notes, *written])  # some notes come with the pieces
     return mark(problem)
+
+
+def _dry(problem: Problem, outputs: Outputs, prints: bool) -> int:
+    """Tell what would be computed."""
+    from attncli.cli.dry import describe
+    from attncli.problem.large import by_blocks
+
+    keep = wanted(_steps(problem, outputs, prints))
+    large = _large(problem, outputs, prints, lambda _: None)
+    streams = large is not None and large.is_possible()
+    console.write(describe(problem, keep, by_blocks=streams or by_blocks(problem, keep)))
+    _notes(problem, problem.notes)
+    return console.DONE
 
 
 def _whole(problem: Problem, outputs: Outputs, prints: bool, bar: Bar) -> Results:
@@ -70,20 +81,26 @@ def _whole(problem: Problem, outputs: Outputs, prints: bool, bar: Bar) -> Result
 
 
 def _by_blocks(problem: Problem, outputs: Outputs, prints: bool, bar: Bar) -> Results | None:
-    """A large problem, of which no n x m is held; None where there is none, or where that cannot be."""
-    from attncli.problem.large import is_large
-
-    if not is_large(problem):
+    """Everything of a large problem, of which no n x m is held; None where there is none, or where that cannot be."""
+    large = _large(problem, outputs, prints, bar)
+    if large is None:
         return None
-    from attncli.cli.large import ByBlocks
-
-    large = ByBlocks(problem, outputs, prints, bar)
     if not large.is_possible():
         large.check_text()
         return None
     pieces = list(large.pieces())
     written = large.write()
     return pieces, large.notes, written
+
+
+def _large(problem: Problem, outputs: Outputs, prints: bool, progress: Callable[[float], None]) -> ByBlocks | None:
+    from attncli.problem.large import is_large
+
+    if not is_large(problem):
+        return None
+    from attncli.cli.large import ByBlocks
+
+    return ByBlocks(problem, outputs, prints, progress)
 
 
 def read_problems(said: dict[str, str], flags: dict[str, Any], file: str | None = None) -> list[Problem] | Stages:

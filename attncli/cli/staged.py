@@ -144,8 +144,6 @@ def _write(stages: Stages, solved: dict[str, Solved], outputs: list[Output], ste
 def _dry(stages: Stages) -> int:
     from attncli.cli.dry import describe
 
-    for name, problem in stages.problems.items():
-        console.write(f"stage {name}: {describe(problem)}")
-        shapes = (f"{step} {' x '.join(map(str, shape))}" for step, shape in stages.shapes[name].items())
-        console.write(f"  steps: {', '.join(shapes)}")
+    for name in stages.problems:
+        console.write(f"stage {name}: {describe(stages.stand_in(name))}")
     return console.DONE

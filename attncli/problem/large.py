@@ -27,6 +27,11 @@ def is_large(problem: Problem) -> bool:
     return prod(step_shapes(problem)["weights"]) >= tiled.LARGE
 
 
+def by_blocks(problem: Problem, keep: tuple[str, ...] | None) -> bool:
+    """Whether solving the problem for these steps goes by blocks."""
+    return keep is not None and tiled.STREAMED.issuperset(keep) and is_large(problem)
+
+
 def blueprint(problem: Problem) -> Trace:
     """The Trace that will come out, of arrays that take no memory and hold no numbers."""
     zero, shapes = np.zeros((), computed_dtype(problem)), step_shapes(problem)

@@ -64,6 +64,16 @@ class Stages:
         _check_step(stage, step, self.shapes[stage])
         return stage, step
 
+    def stand_in(self, name: str) -> Problem:
+        """The problem of a stage, with arrays of the right shapes, which hold nothing, in place of earlier stages."""
+        problem = self.problems[name]
+        given = {
+            ref_name: _stand_in(problem, ref_name, ref, _check_step(ref.stage, ref.step, self.shapes[ref.stage]))
+            for ref_name, ref in problem.inputs.items()
+            if isinstance(ref, StageRef)
+        }
+        return replace(problem, inputs={**problem.inputs, **given})
+
     def solve(self, wanted: Mapping[str, Collection[str]] | None = None) -> Iterator[Solved]:
         """Compute one stage after the other. wanted: the steps of each stage that are kept; None means all."""
         traces: dict[str, Trace] = {}
@@ -161,12 +171,15 @@ def _infer(problem: Problem, known: Mapping[str, dict[str, Shape]]) -> dict[str,
             error.place = matrix.place
             errors.append(error)
             continue
-        stand_in = np.broadcast_to(np.zeros(()), shape)
-        inputs[name] = Matrix(handed_over(problem, name, stand_in), place=matrix.place)
+        inputs[name] = _stand_in(problem, name, matrix, shape)
     ready = replace(problem, inputs=inputs)
     errors += size_errors(ready)
     raise_all(errors)
     return None if references(ready) else step_shapes(ready)
+
+
+def _stand_in(problem: Problem, name: str, ref: StageRef, shape: Shape) -> Matrix:
+    return Matrix(handed_over(problem, name, np.broadcast_to(np.zeros(()), shape)), place=ref.place)
 
 
 def _check_step(stage: str, address: str, shapes: Mapping[str, Shape]) -> Shape:
