@@ -20,7 +20,7 @@ from attncli.problem.stages import Stages, read_stages
 
 SUFFIXES = (".yaml", ".yml", ".json")
 # A file that holds a list says so with one of these keys; the others need not be read before their turn.
-_LISTS = re.compile(rb"""(?:^|[{,\s"'])(?:problems|jobs)["']?\s*:""")
+_LISTS = {key: re.compile(key + rb"""["']?\s*:""") for key in (b"problems", b"jobs")}
 
 
 @dataclass
@@ -111,7 +111,7 @@ def _sniff(file: str) -> bytes:
             data = stream.read()
     except OSError:
         return b""
-    return b" ".join(match[0] for match in _LISTS.finditer(data))
+    return b" ".join(key for key, written in _LISTS.items() if key in data and written.search(data))
 
 
 def _jobs(file: str, options: Layer, common: str | None, shared: SharedFiles) -> Iterator[Job]:

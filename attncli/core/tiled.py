@@ -7,6 +7,7 @@ everything else by whole rows (`blocks`). Letters: n queries, m keys, d_v value 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import prod
 
 from attncli.core.attend import Rules
 from attncli.core.blocks import Large, Unit
@@ -36,13 +37,13 @@ def score_count(inputs: Mapping[str, Array], rules: Rules) -> int:
     shapes = {name: np.shape(array) for name, array in inputs.items()}
     for name in ("masked", "scaled", "scores", "kernel"):
         if name in shapes:
-            return int(np.prod(shapes[name], dtype=int))
+            return prod(shapes[name])
     queries = shapes.get("Q", shapes.get("X", ()))
     keys = shapes.get("K", shapes.get("Y", shapes.get("X", ())))
     past = shapes.get("past_k", ())
     n, m = (shape[-2] if len(shape) > 1 else 1 for shape in (queries, keys))
     m += past[-2] if len(past) > 1 else len(past)
-    leading = max((int(np.prod(shape[:-2], dtype=int)) for shape in (queries, keys)), default=1)
+    leading = max((prod(shape[:-2]) for shape in (queries, keys)), default=1)
     return n * m * leading * (rules.heads or 1)
 
 

@@ -128,13 +128,14 @@ class _Source:
     shared: SharedFiles | None
 
 
-def _document(root: Node, source: _Source, shared: Layer | None = None) -> Document:
+def _document(root: Node, source: _Source, shared: Layer | None = None, nodes: Nodes | None = None) -> Document:
+    """shared, nodes: of a list, what stands beside it, and the converters of members that are read no other way."""
     file = source.file
     layer = Layer(file=file, line=root.start_mark.line + 1 if shared is not None else None)
     fields = _fields(root, file, layer)
-    how = _read_options(fields, file, source.options, shared, layer)
-    reading = Reading(source.base, how, shared=source.shared)
-    nodes = Nodes(file, reading)
+    if nodes is None or not fields.keys().isdisjoint(READ_OPTIONS):
+        how = _read_options(fields, file, source.options, shared, layer)
+        nodes = Nodes(file, Reading(source.base, how, shared=source.shared))
     for name, (node, place) in fields.items():
         if name not in ("problems", "stages") and name not in layer.settings and name not in layer.broken:
             _convert(name, node, place, nodes, layer)
@@ -202,12 +203,14 @@ def _members(document: Document, node: Node, source: _Source) -> None:
         return
     settings = {name: setting for name, setting in layer.settings.items() if name not in ("title", "expect", "show")}
     shared = Layer(settings, broken=set(layer.broken))
+    how = _read_options({}, file, source.options, shared, Layer())
+    nodes = Nodes(file, Reading(source.base, how, shared=source.shared))
     for item in node.value:
         if item.id != "mapping":
             layer.errors.append(InputError(f"an entry of {kind} is no problem", place=place_of(item, file),
                                            hint="- {name: first, Q: [[1, 0]], K: [[0, 1]]}"))
             continue
-        document.members.append(_document(item, source, shared))
+        document.members.append(_document(item, source, shared, nodes))
         if kind == "stages" and document.members[-1].name is None:
             place = place_of(item, file)
             layer.errors.append(InputError("a stage without a name", place=place, hint="- name: encoder"))
