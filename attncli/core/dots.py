@@ -12,7 +12,6 @@ from typing import NamedTuple
 from attncli.core.blocks import Large, Unit
 from attncli.core.scores import cosine, direction, dot, general
 from attncli.core.visibility import Index, RowsView
-from attncli.core.workers import scratch
 from attncli.lazy import Array, np
 
 LOG2_E = 1.4426950408889634
@@ -20,7 +19,7 @@ LOG2_E = 1.4426950408889634
 # also keeps off NumPy's trap: float32 exp2 does every number beyond +-126 by itself, 0.2 % of them double its time
 # and 1 % take six times as long (exp does not, in float32), so exp2 is only used where none can be there.
 _ROOM = {"float32": 50, "float64": 400}
-_PART = 2**16  # numbers looked through at once
+_PART = 2**18  # numbers looked through at once
 
 
 class Sizes(NamedTuple):
@@ -112,11 +111,7 @@ def _parts(x: Array, dtype: np.dtype) -> Iterator[Array]:
 
 def _longest(x: Array, dtype: np.dtype) -> float:
     """The length of the longest row; NaN if a number is NaN, inf if the square overflows."""
-    ones, longest = np.ones(x.shape[-1], dtype), []
-    squares = scratch((min(_PART // max(1, x.shape[-1]), x.shape[-2]) + 1, x.shape[-1]), dtype)
-    for part in _parts(x, dtype):
-        if part.size:
-            longest.append(np.max(np.multiply(part, part, out=squares[: len(part)]) @ ones))
+    longest = [np.max(np.vecdot(part, part)) for part in _parts(x, dtype) if part.size]
     return float(np.sqrt(np.max(longest))) if longest else 0.0
 
 
