@@ -12,7 +12,7 @@ from attncli.report.numbers import spell_one
 from attncli.report.points import Points
 from attncli.report.sheet import ENDS, MANY, Sheet
 from attncli.verify.verdicts import BLANK, WRONG, CellMark, CheckResult, StepMark
-from attncli.verify.written import places_of
+from attncli.verify.written import places_of, spelled
 
 if TYPE_CHECKING:
     from attncli.lazy import Array
@@ -217,16 +217,11 @@ def _mistakes(result: CheckResult) -> list[str]:
 def _cell(arrays: list[Array], i: int, j: int, any_wrong: bool) -> str:
     hand, unit, codes = (array[i, j] for array in arrays)
     mark = "!" if codes == WRONG else " " if any_wrong else ""
-    return ("~" if codes == BLANK else _spelled(float(hand), float(unit))) + mark
-
-
-def _spelled(hand: float, unit: float) -> str:
-    """A number of the hand's with the places that it wrote; what is exact in its shortest form."""
-    return f"{hand:.{places_of(unit)}f}" if unit > 0 else f"{hand:.6g}"
+    return ("~" if codes == BLANK else spelled(float(hand), float(unit))) + mark
 
 
 def _written(step: StepMark, cell: CellMark) -> str:
-    return _spelled(cell.hand, _unit(step, cell))
+    return spelled(cell.hand, cell.unit)
 
 
 def _right(step: StepMark, cell: CellMark, look: Look) -> str:
@@ -235,7 +230,7 @@ def _right(step: StepMark, cell: CellMark, look: Look) -> str:
 
 def _spelled_exactly(x: float, step: StepMark, cell: CellMark, look: Look) -> str:
     """A computed number with two places more than the hand wrote, at least those of --precision."""
-    return spell_one(x, max(look.precision, places_of(_unit(step, cell)) + 2), look.rounding)
+    return spell_one(x, max(look.precision, places_of(cell.unit) + 2), look.rounding)
 
 
 def _follows(step: StepMark, cell: CellMark, look: Look) -> str:
@@ -243,10 +238,6 @@ def _follows(step: StepMark, cell: CellMark, look: Look) -> str:
     low, high = (_spelled_exactly(end, step, cell, look) for end in cell.from_hand)
     return low if low == high else f"{low} to {high}"
 
-
-def _unit(step: StepMark, cell: CellMark) -> float:
-    leading = step.hand.ndim
-    return float(step.unit[tuple(i - 1 for i in cell.at[len(cell.at) - leading :])])
 
 
 def _indices(leading: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

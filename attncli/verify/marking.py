@@ -181,7 +181,7 @@ class Marking:
             cells.append(
                 CellMark(
                     (*entry.indices, *(i + 1 for i in at)), row_labels[at[-2]], column_labels[at[-1]], VERDICTS[code],
-                    float(shown["hand"][at]), float(shown["exact"][at]), ends,
+                    float(shown["hand"][at]), float(shown["exact"][at]), ends, float(shown["unit"][at]),
                 )
             )  # fmt: skip
         verdict = VERDICTS[max(AGREES, int(codes.max(initial=AGREES)))]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from attncli.lazy import Array
+from attncli.verify.written import spelled
 
 if TYPE_CHECKING:
     from attncli.verify.diagnosis import Diagnosis
@@ -20,7 +21,7 @@ BLANK = -1
 class CellMark:
     """A cell that does not agree. at counts from 1: sequence and head where there are any, row, column as displayed.
 
-    from_hand: the bounds of what follows from the hand's own earlier numbers.
+    from_hand: the bounds of what follows from the hand's own earlier numbers. unit: of the hand's last written place.
     """
 
     at: tuple[int, ...]
@@ -30,6 +31,7 @@ class CellMark:
     hand: float
     exact: float
     from_hand: tuple[float, float]
+    unit: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -37,7 +39,7 @@ class CellMark:
             "row": self.row,
             "column": self.column,
             "verdict": self.verdict,
-            "hand": number(self.hand),
+            "hand": spelled(self.hand, self.unit),
             "exact": number(self.exact),
             "from_hand": [number(end) for end in self.from_hand],
         }

@@ -150,6 +150,11 @@ def as_written(
     return Written(np.where(blank, np.nan, values), np.where(blank, 0, unit), blank, whole)
 
 
+def spelled(hand: float, unit: float) -> str:
+    """A number of the hand's with the places that it wrote; what is exact (unit 0) in its shortest form."""
+    return f"{hand:.{places_of(unit)}f}" if unit > 0 and math.isfinite(hand) else repr(hand).removesuffix(".0")
+
+
 def places_of(unit: float) -> int:
     """How many decimals a unit stands for: 0.01 is 2; 0 for tens, and for what is exact."""
     return max(0, round(-math.log10(unit))) if unit > 0 else 0

@@ -298,7 +298,7 @@ def test_cells_share_and_json() -> None:
     assert [cell["at"] for cell in told["cells"]] == [[1, 3, 2], [1, 7, 4]]
     assert (told["cells"][0]["row"], told["cells"][0]["column"]) == ("q3", "2")
     low, high = told["cells"][0]["from_hand"]
-    assert low < told["cells"][0]["exact"] < high < told["cells"][0]["hand"]
+    assert low < told["cells"][0]["exact"] < high < float(told["cells"][0]["hand"])
     assert told["array"]["outside"] == 2
     assert told["array"]["share"] == 2 / 32
     assert told["array"]["worst"][0]["at"] == [1, 7, 4]

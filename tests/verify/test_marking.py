@@ -245,7 +245,7 @@ def test_json(tmp_path: Path) -> None:
     }  # fmt: skip
     cell = step["cells"][0]
     assert list(cell) == ["at", "row", "column", "verdict", "hand", "exact", "from_hand"]
-    assert (cell["at"], cell["hand"], cell["exact"]) == ([1, 1], 0.36, pytest.approx(0.26894142))
+    assert (cell["at"], cell["hand"], cell["exact"]) == ([1, 1], "0.36", pytest.approx(0.26894142))
 
 
 def test_infinities_in_json(tmp_path: Path) -> None:
