@@ -68,22 +68,54 @@ def attend(
 ) -> Trace:
     """Attention of given queries (n x d_k), keys (m x d_k) and values (m x d_v), or from `scores=` on.
 
-    Without V it ends at the weights. steps: which steps to hold; None means all.
-    Raises AttnError: UsageError for options that make no sense, ShapeError for sizes that disagree, InputError for
-    what cannot be read; all that is wrong is told at once.
+    Without V it ends at the weights. steps: which steps to hold; None means all. In the Trace, `trace["weights"]` is an
+    array. Raises AttnError: UsageError for options that make no sense, ShapeError for sizes that disagree, InputError
+    for what cannot be read; all that is wrong is told at once.
+
+    A matrix is an array, nested lists, a path, or text such as "[[1, 0]]". The options, as on the command line:
+
+    layout              "rows" or "columns": whether a token is a row or a column
+    wq wk wv wo         weight matrices of `self_attention` and `cross_attention`; wo of each; bq bk bv bo their biases
+    weight_layout       "in-out" (X W) or "out-in" (as framework layers store them)
+    heads kv_heads      how many heads Q, K and V are split into
+    past_k past_v       keys and values put in front of K and V
+    scores kernel scaled masked weights    a step to begin at, in place of Q and K; d_k for its scale
+    score               a name; ("gaussian", {"sigma": 2}) (or param={"sigma": 2}); or
+                        score(q, k, **parameters) -> (..., n, m), with q (..., n, d_q) and k (..., m, d_k)
+    scale temperature   S multiplies the scores; T divides them, on top of the default scale
+    softcap bias        c tanh(s / c); what is added to the scores, n x m
+    mask                "causal", ("window", [2, 0]), {"keep": array}, {"block": array}, a list of such; or
+                        mask(at) -> booleans (..., n, m), True where a key is visible; at.query, at.key, at.position,
+                        at.head and at.sequence are arrays of indices from 0, as in lambda at: at.key <= at.position
+    mask_value          what a hidden score becomes: -inf, or a number
+    empty_rows          "zero", "nan", "uniform" or "error": what a query gets that sees no key
+    normalizer          a name, or normalizer(logits, visible) -> weights, all of them (..., n, m)
+    like                a system whose rules are the defaults: "torch-sdpa", "keras", ...
+    dtype               "float64" or "float32": what is computed in
+    both_ways           also normalize for each key over the queries (cross-attention)
+    tokens key_tokens   labels
+    separator decimal header labels    how text files are read
+
+    `attncli list` names the scores, normalizers, masks and systems.
     """
     return _solve("attend", steps, {"Q": Q, "K": K, "V": V, **options})
 
 
 def self_attention(X: Any = None, *, steps: str | Iterable[str] | None = None, **options: Unpack[Options]) -> Trace:
-    """Self-attention: Q, K and V all from X (n x d_x). Options, results and errors are those of `attend`."""
+    """Self-attention: Q, K and V all from X (n x d_x), through `wq`, `wk` and `wv` where they are given.
+
+    Options (with the signatures of callables), results and errors are those of `attend`: see help(attend).
+    """
     return _solve("self", steps, {"X": X, **options})
 
 
 def cross_attention(
     X: Any = None, Y: Any = None, *, steps: str | Iterable[str] | None = None, **options: Unpack[Options]
 ) -> Trace:
-    """Cross-attention: Q from X (n x d_x), K and V from Y (m x d_y). Options, results and errors as in `attend`."""
+    """Cross-attention: Q from X (n x d_x), K and V from Y (m x d_y), through `wq`, `wk` and `wv` where they are given.
+
+    Options (with the signatures of callables), results and errors are those of `attend`: see help(attend).
+    """
     return _solve("cross", steps, {"X": X, "Y": Y, **options})
 
 

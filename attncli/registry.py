@@ -6,12 +6,12 @@ help texts, completion, `attncli list`, the schema and the error messages all kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from attncli.errors import Place, unknown
+from attncli.errors import Place, UsageError, unknown
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,32 @@ class Entry:
     def help(self) -> str:
         """The first line of the docstring."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
+
+
+def check_call(
+    function: Callable[..., Any],
+    what: str,
+    names: Sequence[str],
+    hint: str,
+    parameters: Mapping[str, Any] | None = None,
+) -> None:
+    """Raise UsageError where a function of the user's own does not take what it will be given.
+
+    what: what it stands for, a mask, say. names: of its arguments. parameters: those that are given by name.
+    """
+    parameters = parameters or {}
+    import inspect
+
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # written in C, it does not tell
+    try:
+        signature.bind(*names, **parameters)
+    except TypeError as error:
+        call = f"{what}({', '.join([*names, *(f'{name}=' for name in parameters)])})"
+        own = getattr(function, "__name__", "the function")
+        raise UsageError(f"{own}{signature} cannot be called as {call}: {error}", hint=hint) from None
 
 
 class Registry:

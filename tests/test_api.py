@@ -153,6 +153,15 @@ def test_load_and_run(tmp_path):
         ({"score": {"sigma": 2}}, "score must be"),
         ({"mask": "causa"}, "did you mean 'causal'"),
         ({"mask": 3}, "is not a mask"),
+        ({"mask": np.ones((2, 3), bool)}, r'^mask: an array may mean two things\n{"keep": array} \(True = visible\)'),
+        ({"mask": [[1, 0, 1], [1, 1, 1]]}, "an array may mean two things"),
+        ({"mask": lambda i, j: j <= i}, r"<lambda>\(i, j\) cannot be called as mask\(at\): missing .*'j'\n.*at.key"),
+        ({"mask": lambda at: np.ones((5, 5))}, r"gave \(5, 5\), which does not broadcast to \(2, 3\)"),
+        ({"mask": lambda at: None}, "gave None, not booleans"),
+        ({"normalizer": lambda logits: logits}, r"cannot be called as normalizer\(logits, visible\)"),
+        ({"score": lambda q: q}, r"cannot be called as score\(q, k\)"),
+        ({"score": lambda q, k: q @ k.mT, "param": {"hint": 2}}, r"score\(q, k, hint=\): got an unexpected .*'hint'"),
+        ({"score": lambda q, k, *, t: q @ k.mT * t}, "missing a required.* argument: 't'"),
         ({"mask": ("keep", [[2, 0, 1]])}, "only 0 and 1"),
         ({"bias": [[1, "a"]]}, "not an array of real numbers"),
         ({"bias": [[1], [2, 3]]}, "rows of unequal length"),
@@ -177,6 +186,20 @@ def test_all_that_is_wrong_is_told_at_once():
     with pytest.raises(AttnError) as caught:
         attend(Q, K, V, scale="x", heads=0, mask="causl", tokens="a")
     assert [error.place for error in caught.value.errors()] == ["scale", "heads", "mask", "tokens"]
+
+
+def test_traces_and_problems_are_told_in_a_line(tmp_path):
+    columns = attend(Q, K.T, V.T, layout="columns", steps="weights,output")
+    assert repr(columns) == "Trace(attend; weights: 3 x 2, output: 2 x 2)"
+    assert repr(attend(Q, K)).startswith("Trace(attend; Q: 2 x 2, K: 3 x 2, scores: 2 x 3, ")
+    (tmp_path / "p.yaml").write_text("X: [[1, 0], [0, 1]]\nW_Q: [[1], [2]]\nW_K: [[1], [2]]\n")
+    assert repr(load(tmp_path / "p.yaml")) == f"Problem(self; X: 2 x 2, W_Q: 2 x 1, W_K: 2 x 1, {tmp_path / 'p.yaml'})"
+
+
+def test_help_of_attend_lists_every_option():
+    told = attend.__doc__
+    for keyword in Options.__annotations__:
+        assert f" {keyword}" in told, keyword
 
 
 def test_steps_as_a_text():

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attncli.errors import UsageError
+from attncli.errors import ShapeError, UsageError
 from attncli.lazy import Array, np
-from attncli.registry import Registry
+from attncli.registry import Registry, check_call
 
 MASKS = Registry("mask")
 mask = MASKS
@@ -105,13 +105,21 @@ def split_spec(text: str) -> tuple[str, str | None, str | None]:
     return name, rest or None, None
 
 
+_PREDICATE = (
+    "mask(at) gives booleans (..., n, m); at.query, at.key, at.position, at.head and at.sequence are arrays of indices "
+    "from 0, as in at.key <= at.position"
+)
+
+
 def mask_spec(name: str | Callable[..., Any], argument: Any = None, alignment: str | None = None) -> MaskSpec:
     """A registered mask with its argument (text, numbers or an array), or any predicate on an `At`.
 
     Raises UsageError where the argument makes no sense for that mask.
     """
     if callable(name):
-        return MaskSpec(getattr(name, "__name__", "callable"), lambda extent, _: name)
+        check_call(name, "mask", ["at"], _PREDICATE)
+        called = getattr(name, "__name__", "callable")
+        return MaskSpec(called, lambda extent, _: lambda at: _booleans(called, name(at), at))
     entry = MASKS.find(name)
     facts = entry.facts
     if alignment is not None and not facts.get("aligned"):
@@ -127,6 +135,20 @@ def mask_spec(name: str | Callable[..., Any], argument: Any = None, alignment: s
     if "parse" in facts:
         argument = facts["parse"](name, argument)
     return MaskSpec(name, entry.function, argument, alignment, bool(facts.get("aligned")), facts)
+
+
+def _booleans(name: str, given: Any, at: At) -> Array:
+    """What a predicate of the user's own gave, once it is sure that it says something of each score."""
+    shown = np.asarray(given)
+    if shown.dtype.kind not in "biuf":
+        raise UsageError(f"the mask {name!r} gave {given!r:.40}, not booleans", hint="as in at.key <= at.position")
+    scores = np.broadcast_shapes(at.sequence.shape, at.head.shape, at.query.shape, at.key.shape)
+    try:
+        np.broadcast_to(shown, scores)
+    except ValueError:
+        what = f"the mask {name!r} gave {shown.shape}, which does not broadcast to {scores}"
+        raise ShapeError(what, hint="(..., queries, keys), as at.key <= at.position is") from None
+    return shown
 
 
 class Masks:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from attncli.errors import ShapeError
 from attncli.lazy import Array, np
-from attncli.registry import Entry, Registry
+from attncli.registry import Entry, Registry, check_call
 
 NORMALIZERS = Registry("normalizer")
 normalizer = NORMALIZERS
@@ -19,6 +19,8 @@ normalizer = NORMALIZERS
 def find_normalizer(name: str | Callable[..., Array]) -> Entry:
     """The registered normalizer of that name, or any g(logits, visible) -> (..., n, m)."""
     if callable(name):
+        hint = "normalizer(logits, visible) gives weights; all three are (..., n, m), visible of booleans"
+        check_call(name, "normalizer", ["logits", "visible"], hint)
         return Entry(getattr(name, "__name__", "callable"), name, facts={"sums_to_one": False})
     return NORMALIZERS.find(name)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from attncli.errors import ShapeError, UsageError, unknown
 from attncli.lazy import Array, np
-from attncli.registry import Registry
+from attncli.registry import Registry, check_call
 
 SCORES = Registry("score")
 score = SCORES
@@ -45,6 +45,8 @@ def score_spec(name: str | Callable[..., Any], parameters: Mapping[str, Any] | N
     """
     parameters = dict(parameters or {})
     if callable(name):
+        hint = "score(q, k, **parameters) gives (..., n, m); q is (..., n, d_q), k is (..., m, d_k)"
+        check_call(name, "score", ["q", "k"], hint, parameters)
         return ScoreSpec(getattr(name, "__name__", "callable"), name, parameters)
     entry = SCORES.find(name)
     for given in parameters:

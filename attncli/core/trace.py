@@ -124,6 +124,11 @@ class Trace:
     kept: tuple[str, ...] | None = None
     held: Held | None = None
 
+    def __repr__(self) -> str:
+        """`Trace(attend; Q: 2 x 2, K: 3 x 2, scores: 2 x 3)`: the steps with their shapes, as displayed."""
+        told = [f"{name}: {' x '.join(map(str, self[name].shape))}" for name in self.names() if name in self.steps]
+        return f"Trace({self.attention}; {', '.join(told)})"
+
     def names(self, *, on_request: bool = False) -> list[str]:
         """The steps that this problem has, in pipeline order; exp, sum and lse only if on_request."""
         return [

@@ -126,8 +126,6 @@ def _tokens(field: Field, value: str | Sequence[str], reading: Reading) -> list[
 
 def _score(field: Field, value: Any, reading: Reading) -> ScoreChoice:
     """A name, ("gaussian", {"sigma": 2}), {"name": "gaussian", "sigma": 2}, or a callable."""
-    if callable(value):
-        return ScoreChoice(value, {}, "score")
     parameters: Mapping[str, Any] = {}
     if isinstance(value, Mapping):
         parameters = {name: each for name, each in value.items() if name != "name"}
@@ -158,7 +156,8 @@ def _parameter(name: str, value: Any, reading: Reading) -> float | Matrix:
 
 def _masks(field: Field, value: Any, reading: Reading) -> list[MaskChoice]:
     """One mask or a list: texts, predicates, or names with arguments: ("window", [2, 0]), {"keep": array}."""
-    items = value if isinstance(value, list) else [value]
+    table = isinstance(value, list) and value and all(isinstance(row, list) for row in value)
+    items = value if isinstance(value, list) and not table else [value]
     choices: list[MaskChoice] = []
     errors: list[AttnError] = []
     for item in items:
@@ -179,9 +178,15 @@ def _mask(item: Any, reading: Reading) -> list[MaskChoice]:
         raise UsageError("mask: give its name and argument, not the core's MaskSpec")
     if callable(item):
         return [MaskChoice(item, place="mask")]
+    if isinstance(item, list) or hasattr(item, "__array__"):
+        hint = '{"keep": array} (True = visible) or {"block": array} (True = hidden)'
+        raise UsageError("an array may mean two things", hint=hint)
     pair = next(iter(item.items())) if isinstance(item, Mapping) and len(item) == 1 else item
     if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)):
-        raise UsageError(f"{item!r} is not a mask", hint='as in "causal", ("window", [2, 0]) or {"keep": array}')
+        from reprlib import repr as shortened
+
+        hint = 'as in "causal", ("window", [2, 0]) or {"keep": array}; several are a list'
+        raise UsageError(f"{shortened(item)} is not a mask", hint=hint)
     name, argument = pair
     takes = MASKS.find(name).facts.get("takes") or ""
     if isinstance(argument, str) and takes != "array":

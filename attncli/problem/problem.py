@@ -62,6 +62,14 @@ class Problem:
     # Whether `make_problem` has found that the sizes fit; a changed copy (`replace`) is checked anew.
     checked: bool = field(default=False, init=False, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        """`Problem(self; X: 3 x 4, W_Q: 4 x 2, p.yaml)`: the inputs with their shapes."""
+        told = [
+            f"{name}: {' x '.join(map(str, matrix.array.shape)) if isinstance(matrix, Matrix) else matrix.stage}"
+            for name, matrix in self.inputs.items()
+        ]
+        return f"Problem({self.attention}; {', '.join([*told, *([self.file] if self.file else [])])})"
+
     @property
     def begins(self) -> str | None:
         """The later step (scores, kernel, scaled, masked, weights) that is given as an input, or None."""
