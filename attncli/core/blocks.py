@@ -79,6 +79,7 @@ class Large(Attention):
         self.empty = np.zeros((*self.lead, n, 1), dtype=bool)
         self.spoiled = notes.Spoiled([], 0, np.zeros((*self.lead, n, 1), dtype=bool))
         self.of_blocks: set[str] = set()
+        self._converted: dict[str, tuple[Index, Array]] = {}
         self.reached = np.zeros((*self.lead, m), dtype=bool)
 
     @property
@@ -125,6 +126,19 @@ class Large(Attention):
         matrix: Array = array[tuple(i if size > 1 else 0 for i, size in zip(picked, leading, strict=True))]
         return matrix
 
+    def converted(self, name: str, array: Array, index: Index) -> Array:
+        """As `own`, in the dtype that is computed in: converted once for all blocks of that sequence and head."""
+        own = self.own(array, index)
+        if own.dtype == self.dtype:
+            return own
+        with self.lock:
+            known = self._converted.get(name)
+            if known is None or known[0] != index:
+                with np.errstate(over="ignore"):
+                    known = self._converted[name] = index, own.astype(self.dtype)
+                self.of_blocks.update(notes.beyond({name: own}, {name: known[1]}))
+            return known[1]
+
     def bias_rows(self, index: Index, rows: slice) -> Array:
         """The bias of some rows, (r or 1, m)."""
         assert self.bias is not None
@@ -152,7 +166,9 @@ class Large(Attention):
 
     def tell(self) -> None:
         """Note, or refuse, what the blocks came upon, as the definition does for the whole."""
-        self.notes += sorted(self.of_blocks)
+        beyond = [name + notes.BEYOND for name in self.inputs]
+        self.notes[:0] = [note for start in beyond for note in self.of_blocks if note.startswith(start)]
+        self.notes += [notes.OVERFLOW] if notes.OVERFLOW in self.of_blocks else []
         if self.empty.any():
             self.tell_empty(self.empty)
         self.spoiled.indices.sort()
@@ -171,9 +187,9 @@ class Block(Attention):
         else:
             assert parts.q is not None
             assert parts.k is not None
-            inputs = {"Q": large.own(parts.q, unit.index)[rows], "K": large.own(parts.k, unit.index)}
+            inputs = {"Q": large.own(parts.q, unit.index)[rows], "K": large.converted("K", parts.k, unit.index)}
         if parts.v is not None:
-            inputs["V"] = large.own(parts.v, unit.index)
+            inputs["V"] = large.converted("V", parts.v, unit.index)
         if large.bias is not None:
             inputs["bias"] = large.bias_rows(unit.index, rows)
         scale = large.scale if large.has_scale else None

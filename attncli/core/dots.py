@@ -41,12 +41,15 @@ class Dots:
     """One softmax attention over dot products: s = q . k scale, then soft cap, then bias.
 
     q: (*lead, n, d_k)   k: (*lead, m, d_k)   v: (*lead, m, d_v), of one sequence and head at a time through `own`.
+    keys, values: k and v in the dtype that is computed in, of one sequence and head at a time.
     view: what a block of queries sees; None where nothing is masked. Numbers are finite, bias finite or -inf.
     unshifted: no score can overflow or vanish under 2^s (|q| |k| scale bounds it), so no maximum is subtracted.
     widths: d_k and d_v.
     """
 
     own: Callable[[Index], tuple[Array, Array, Array]]
+    keys: Callable[[Index], Array]
+    values: Callable[[Index], Array]
     bias: Callable[[Index, slice], Array] | None
     view: Callable[[Unit], RowsView] | None
     dtype: np.dtype
@@ -90,6 +93,8 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
     ordinary = value == 0 or 2.0**-40 < value < 2.0**40
     return Dots(
         own=lambda index: (large.own(q, index), large.own(k, index), large.own(v, index)),
+        keys=lambda index: large.converted("K", k, index),
+        values=lambda index: large.converted("V", v, index),
         bias=None if large.bias is None else large.bias_rows,
         view=None if masks is None else large.view,
         dtype=large.dtype,

@@ -24,13 +24,13 @@ def weigh_rows(dots: Dots, unit: Unit, steps: tuple[str, ...]) -> tuple[dict[str
     visible is no step, but where no key is hidden: booleans (r or 1, m or 1).
     """
     dtype, part = dots.dtype, slice(unit.start, unit.stop)
-    q, k, v = (x.astype(dtype, copy=False) for x in dots.own(unit.index))
+    q, k = dots.own(unit.index)[0][part].astype(dtype, copy=False), dots.keys(unit.index)
     view = dots.view(unit) if dots.view else None
     shown = None if view is None else view.shown(0, k.shape[0])
     factor = dots.scale if dots.softcap is None else dots.scale / dots.softcap
     if dots.unshifted and dots.softcap is None:
         factor *= LOG2_E
-    weights = (q[part] * dtype.type(factor)) @ k.T
+    weights = (q * dtype.type(factor)) @ k.T
     if dots.softcap is not None:
         np.tanh(weights, out=weights)
         weights *= dtype.type(dots.softcap * (LOG2_E if dots.unshifted else 1))
@@ -47,7 +47,7 @@ def weigh_rows(dots: Dots, unit: Unit, steps: tuple[str, ...]) -> tuple[dict[str
     weights /= np.where(empty, 1, below)
     found = {"weights": weights, "lse": logarithm, "visible": np.ones((1, 1), bool) if shown is None else shown}
     if "output" in steps:
-        found["output"] = weights @ v
+        found["output"] = weights @ dots.values(unit.index)
     return {step: found[step] for step in steps}, empty
 
 

@@ -272,3 +272,28 @@ def test_grouped_heads_are_shared_not_copied() -> None:
     assert np.shares_memory(large.own(large.parts.k, (0, 4)), inputs["K"][0, 1])
     plain = Attention(inputs, Rules()).trace(None).rows("output")
     np.testing.assert_allclose(attend(inputs, Rules(), ("output",)).rows("output"), plain, atol=1e-14)
+
+
+@pytest.mark.parametrize("score", [None, "additive"])
+def test_half_precision_keys_are_converted_once_for_all_blocks(score: str | None) -> None:
+    rng = np.random.default_rng(9)
+    inputs = {name: rng.standard_normal((2, 300, 8)).astype(np.float16) for name in ("Q", "K", "V")}
+    rules = Rules(score=score_spec(score) if score else None)
+    blocks = stream(inputs, rules, ("weights", "output"))
+    assert blocks.large.converted("K", blocks.large.parts.k, (1,)) is blocks.large.converted(
+        "K", blocks.large.parts.k, (1,)
+    )
+    got, trace = _gather(blocks)
+    plain = Attention(inputs, rules).trace(None)
+    np.testing.assert_allclose(got, plain.rows("weights"), atol=1e-6)
+    np.testing.assert_allclose(trace.rows("output"), plain.rows("output"), atol=1e-5)
+
+
+def test_numbers_beyond_the_dtype_are_told_by_blocks_too() -> None:
+    inputs = {name: np.ones((600, 4)) for name in ("Q", "K", "V")}
+    for name in inputs:
+        inputs[name][500, 0] = 1e300
+    rules = Rules(dtype="float32")
+    plain = Attention(inputs, rules).trace(None)
+    assert attend(inputs, rules, ("output",)).notes == plain.notes
+    assert "V: numbers beyond float32 became infinite" in plain.notes
