@@ -71,7 +71,7 @@ def weights(small: bool) -> dict[str, float]:
 
     from attncli.core.attend import Rules, attend
     from attncli.core.streamed import stream
-    from attncli.problem.formats.npy_stream import write_npy
+    from attncli.problem.formats.npy_stream import Target, write_npy
 
     n = 4096 if small else 16_384
     given = inputs(n)
@@ -86,7 +86,7 @@ def weights(small: bool) -> dict[str, float]:
 
         def into_file() -> None:
             with open(Path(folder, "w.npy"), "wb") as file:
-                write_npy(stream(given, Rules(), ("weights",)), {"weights": file})
+                write_npy(stream(given, Rules(), ("weights",)), [Target("weights", None, file)])
 
         attend(given, Rules(), ("output",))
         bound = timed(lambda: attend(given, Rules(), ("output",))) + timed(raw)

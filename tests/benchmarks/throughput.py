@@ -1,6 +1,6 @@
 """Attention on this machine: attncli's engine, PyTorch, ONNX Runtime and JAX, and the two matrix products alone.
 
-    pip install --group bench onnx .
+    pip install --group bench .
     python tests/benchmarks/throughput.py [--rounds 7] [--json FILE] [--case TEXT] [--one-core]
 
 All run in one process, in turn, round by round, so that a busy moment of the machine meets all of them; medians are
