@@ -10,7 +10,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from attncli.batch.pool import lost
-from attncli.batch.work import How, Outcome, Task, compute_all, portable
+from attncli.batch.work import Outcome, Task, compute_all, portable
+from attncli.batch.writers import How
 from attncli.errors import MachineError, UsageError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from attncli.batch.work import How, Outcome, Task, compute, compute_all, portable
+from attncli.batch.work import Outcome, Task, compute, compute_all, portable
+from attncli.batch.writers import How
 from attncli.errors import MachineError
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from time import perf_counter
 
 from attncli.batch.jobs import Job
 from attncli.batch.stamp import BESIDE, JOURNAL, Stamp, digest, read_journal, read_stamp
-from attncli.batch.work import WRITERS, How, Outcome, Task, compute
+from attncli.batch.work import Outcome, Task, compute
+from attncli.batch.writers import WRITERS, How
 from attncli.errors import AttnError, InputError
 
 

@@ -20,7 +20,7 @@ _OWN = ("output", "force", "format", "save_problem", "dry_run", "expect", "top",
 
 
 def _formats(incomplete: str) -> list[str]:
-    from attncli.batch.work import WRITERS
+    from attncli.batch.writers import WRITERS
 
     return [name for name in WRITERS.names() if name.startswith(incomplete)]
 
@@ -69,7 +69,7 @@ def command(
     """
     from attncli.batch.jobs import find
     from attncli.batch.run import run
-    from attncli.batch.work import How
+    from attncli.batch.writers import How
     from attncli.cli.batch_summary import Summary
     from attncli.cli.batch_target import Target
     from attncli.problem.convert_text import layer_from_options

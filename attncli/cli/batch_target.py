@@ -13,14 +13,15 @@ from attncli.errors import AttnError, InputError, UsageError, raise_all
 if TYPE_CHECKING:
     from attncli.batch.jobs import Found
     from attncli.batch.run import Folder
-    from attncli.batch.work import How, Outcome
+    from attncli.batch.work import Outcome
+    from attncli.batch.writers import How
 
 
 class Target:
     """Where results go: a folder, a stream of lines, or nowhere."""
 
     def __init__(self, output: str | None, format: str | None, resume: bool, force: bool) -> None:
-        from attncli.batch.work import WRITERS
+        from attncli.batch.writers import WRITERS
 
         self.path = Path(output) if output is not None else None
         self.resume, self.force = resume, force
