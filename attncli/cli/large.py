@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attncli.cli import shared
 from attncli.cli.outputs import Output, Outputs
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 Progress = Callable[[float], None]
 
 
-# The bytes that a number takes on its way to standard output, measured: csv and tsv; other text.
-_DELIMITED, _TEXT = 70, 200
+# The bytes that a number takes on its way to text, measured; arrays are written as they are.
+_BYTES = {"csv": 40, "tsv": 40, "json": 85, "yaml": 60, "plain": 110}
 
 
 class ByBlocks:
     """A large problem, what is to be printed of it (if it prints) and what is to be written.
 
-    shown: the steps of tables. data: the steps that are printed whole, in other formats.
+    shown: the steps of tables. data: the steps that are printed whole, in other formats; beside: what is told of them.
     """
 
     def __init__(self, problem: Problem, outputs: Outputs, prints: bool, progress: Progress) -> None:
@@ -55,6 +55,7 @@ class ByBlocks:
         for address in steps:
             self.plan.part(address)  # one that does not exist is told now
         self.shown, self.data = (steps, []) if facts.get("elides") else ([], steps)
+        self.beside: Mapping[str, Any] = {}
         self.trace: Trace | None = None
         self.notes: list[str] = []
 
@@ -78,10 +79,15 @@ class ByBlocks:
 
     def check_text(self) -> None:
         """Whether the steps and their text fit into memory. Raises MachineError."""
-        numbers = sum(self.plan[address].size for address in self.data if self.is_big(address))
-        if numbers:
-            besides = numbers * (_DELIMITED if self.format in ("csv", "tsv") else _TEXT)
-            check_memory(self.problem, None, by_blocks=False, besides=besides)
+        texts = [(self.format, self.data)] if self.data else []
+        texts += [(format_of(output.path.name).name, steps) for output, steps in self.written.items()]
+        besides = [
+            _BYTES.get(format, 0) * self.plan[address].size
+            for format, addresses in texts
+            for address in addresses
+            if self.is_big(address)
+        ]
+        check_memory(self.problem, None, by_blocks=False, besides=max(besides, default=0))
 
     def pieces(self) -> Iterator[str | bytes]:
         """What is printed."""
@@ -91,7 +97,7 @@ class ByBlocks:
         elif self.shown:
             yield from render(self._table(), self.shown, look, self.format)
         elif self.data:
-            yield from shared.results(self.problem, self._solve_small())
+            yield from shared.results(self.problem, self._solve_small(), self.beside)
         if self.stats:
             yield "\n"
             yield from (f"{line}\n" for line in self._stats(look))
@@ -225,4 +231,3 @@ class ByBlocks:
         found: Stream = stream(self.problem, [step], parts=None if index is None else {index})
         write_npy(found, [Target(step, index, file)], layout=self.problem.layout, progress=self.progress)
         self.notes += self.problem.dressed(found.trace()).notes
-
