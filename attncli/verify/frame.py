@@ -112,7 +112,6 @@ class Frame:
         return replace(score, parameters=doubles)
 
     def _input(self, name: str, array: Array, inputs: dict[str, Array]) -> Array:
-        array = array.astype(np.float64, copy=False)
         if name in ("past_k", "past_v"):
             letter = name[-1].upper()
             now = as_matrix(letter, inputs[letter if letter in inputs else self._data(inputs)])

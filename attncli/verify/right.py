@@ -24,6 +24,8 @@ TOLERANCE = "4 u (|weights| |V|) + 2 u |output| + m v (|weights| |V|)"
 _LARGE_SCORES = 16
 # Normalizers whose weights are off by as much as the scores, and not in proportion to their own size.
 _AS_SCORES = ("none", "sparsemax", "sum")
+_LARGEST = 1e30  # of |V|, up to which its sums are held in float32
+_FAR = 4  # times the median, from which on the longest key is looked for among those that are seen
 _DOTS = ("dot", "scaled-dot", "general")
 
 
@@ -144,7 +146,8 @@ class _Bounds:
             sizes = np.abs(weights)
             if self.as_scores:
                 sizes = sizes + self.largest[unit.index][rows]
-            summed = sizes @ values
+            # How large it is matters here, not its last places.
+            summed = sizes.astype(np.float32, copy=False) @ values
             width = large.parts.v.shape[-1]
             self.sums[unit.index][rows] = summed[:, :width]
             if self.extra is not None:
@@ -159,6 +162,7 @@ class _Bounds:
         values = _size(large.own(large.parts.v, index))
         if self.extra is not None:
             values = np.concatenate([values, self._product_sizes("V", index)], axis=1)
+        values = values.astype(np.float32) if values.max(initial=0) < _LARGEST else values
         self._values_of = {index: values}  # blocks come in order: the last one is enough
         return values
 
@@ -199,7 +203,8 @@ class _Bounds:
             own_q = own_q @ _size(large.parameters["W"])
         lengths = np.linalg.norm(own_k, axis=1)
         longest: Array | float = lengths.max(initial=0)
-        if weights is not None and large.masks is not None and not {"scores", "scaled"} & {*self.steps}:
+        masked = large.masks is not None and not {"scores", "scaled"} & {*self.steps}
+        if weights is not None and masked and longest > _FAR * np.median(lengths):
             longest = np.where(weights != 0, lengths, 0).max(axis=1, keepdims=True, initial=0)
         of_q = np.linalg.norm(own_q, axis=1, keepdims=True)
         if self.dots:

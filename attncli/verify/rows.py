@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from attncli.core.attend import LATER_STEPS, Attention, Rules
 from attncli.core.maskargs import decide_array_axes
 from attncli.core.masks import At, Extent, Masks
+from attncli.core.projections import split_heads
 from attncli.core.qkv import as_matrix
 from attncli.lazy import Array, np
 from attncli.problem.problem import Problem
@@ -36,16 +37,31 @@ class RowsExtent(Extent):
 
 
 class RowsAttention(Attention):
-    """An attention of some rows, whose masks know where in the whole they lie."""
+    """An attention of some rows, whose masks know where in the whole they lie.
 
-    def __init__(self, inputs: Mapping[str, Array], rules: Rules, of: RowsExtent) -> None:
+    target: the step that is asked about, known: its right numbers, which need not be computed once more.
+    """
+
+    def __init__(self, inputs: Mapping[str, Array], rules: Rules, of: RowsExtent, target: str, known: Array) -> None:
         super().__init__(inputs, rules)
-        self.of = of
+        self.of, self.target, self.known = of, target, known
 
     def bind_masks(self) -> Masks | None:
         if self.begin == "masked" or not self.rules.masks:
             return None
         return Masks(self.rules.masks, self.of, self.rules.alignment)
+
+    def tell_scores(self) -> None:
+        """Nothing: the notes of the whole were told."""
+
+    def output(self) -> None:
+        if self.target != "output" or {"W_O", "b_O"} & set(self.inputs):
+            super().output()
+            return
+        self.steps["output"] = self.known.astype(self.dtype, copy=False)
+        heads = self.parts.heads or 1
+        if heads > 1:
+            self.steps["heads"] = split_heads("output", self.steps["output"], heads)
 
 
 class RowsGiven(Given):
@@ -61,14 +77,15 @@ class RowsGiven(Given):
 
 
 def rows_given(
-    problem: Problem, inputs: Mapping[str, Array], rules: Rules, of: RowsExtent, target: str, numbers: Array
-) -> RowsGiven:
+    problem: Problem, inputs: Mapping[str, Array], rules: Rules, of: RowsExtent, target: str, numbers: Array,
+    known: Array,
+) -> RowsGiven:  # fmt: skip
     """The `Given` of some rows.
 
-    inputs, rules: of the whole problem, in double precision. numbers: the array's rows of the target, tokens as rows,
-    with the leading axes that the target has (1 for the sequences).
+    inputs, rules: of the whole problem. numbers: the array's rows of the target, tokens as rows, with the leading axes
+    that the target has (1 for the sequences). known: the right ones.
     """
-    core = RowsAttention(_inputs_of_rows(inputs, of), rules, of)
+    core = RowsAttention(_inputs_of_rows(inputs, of), rules, of, target, known)
     return RowsGiven(Frame(problem, core), target, numbers, of)
 
 

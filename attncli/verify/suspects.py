@@ -29,6 +29,7 @@ _WORST = 4  # of them those that are farthest off
 _FULL = 4  # mistakes that are tried on all rows
 _BLOCK = 2**18  # numbers of a step of a block
 _SLACK = 2.0  # a mistake has its own |weights| |V|, for which the right one stands
+_ROUNDING = 0.5  # of the numbers' size: no sum in half precision is farther off
 _ALIKE = 4.0  # times the root mean square of the best
 
 
@@ -72,6 +73,8 @@ class Suspects:
                 whole = self._in_full(plain[:_FULL])
                 if whole:
                     return [suspect.told() for suspect in whole]
+            if sample.error() > _ROUNDING:
+                return []
             return [suspect.told(False) for suspect in self._tried(sample, rounding=True)[:1]]
 
     # -- the sample ---------------------------------------------------------------------------------------------
@@ -112,7 +115,7 @@ class Suspects:
         numbers = cut(self.given).astype(np.float64)
         relative, absolute = cut_bound(self.right.relative), cut_bound(self.right.absolute)
         try:
-            given = rows_given(self.problem, self.inputs, self.rules, of, self.step, numbers)
+            given = rows_given(self.problem, self.inputs, self.rules, of, self.step, numbers, cut(self.right.exact))
         except AttnError:
             return None
         # What belongs to the right weights may stand at another place of the row under a mistake.
@@ -192,6 +195,12 @@ class Rows:
         """The root mean square of what the right numbers leave."""
         ratio = self._ratio(self.given.frame.exact(self.given.target))
         return float(np.sqrt(np.mean(np.minimum(ratio, 1e150) ** 2)))
+
+    def error(self) -> float:
+        """How large the error is beside the numbers themselves, by root mean squares."""
+        right, given = self.given.frame.exact(self.given.target), self.given.numbers.value
+        known = np.isfinite(right) & np.isfinite(given)
+        return float(np.sqrt(((given - right)[known] ** 2).mean() / (right[known] ** 2).mean())) if known.any() else 0.0
 
     def _ratio(self, made: Array) -> Array:
         right = Right(made, self.relative * _SLACK, self.absolute * _SLACK)
