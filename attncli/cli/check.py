@@ -103,21 +103,3 @@ def show(marked: list[Marked], points: Points | None = None, *, several: bool = 
         console.notes(
             [f"{prefix}{note}" for prefix, result in zip(prefixes, results, strict=True) for note in result.notes]
         )
-
-
-def mark_afterwards(problem: Problem) -> int:
-    """What --expect asks of the commands that compute: the marks below the results, or where those are data (or files
-    alone), the verdict among the notes. Gives the exit status."""
-    from attncli.cli import console
-    from attncli.cli.shared import look_of
-    from attncli.report.marking import DATA, sentence
-
-    marked = mark(problem)
-    options = problem.options
-    printed = not options.get("output") or any(options.get(name) for name in ("show", "top", "format", "stats"))
-    if printed and options.get("format", "table") not in (*DATA, "yaml"):
-        console.write("\n")
-        show([marked])
-    else:
-        console.notes([sentence(marked[1], look_of(options)), *marked[1].notes])
-    return status_of([marked])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from attncli.core.trace import Trace
     from attncli.problem.problem import Problem
     from attncli.problem.stages import Stages
+    from attncli.verify.verdicts import CheckResult
 
 # What is printed, the notes of what was computed, and those that name files.
 Results: TypeAlias = tuple[Iterable[str | bytes], list[str], list[str]]
@@ -51,12 +53,15 @@ def _compute(problem: Problem, flags: dict[str, Any]) -> int:
     prints = not outputs.files or any(flags[name] for name in ("show", "top", "format", "stats"))
     if problem.options.get("dry_run"):
         return _dry(problem, outputs, prints)
+    marks = expected(problem)  # numbers that do not fit are told before anything is printed or written
+    beside = {"check": marks.to_dict()} if marks is not None else {}
     with Bar(quiet=bool(problem.options.get("quiet"))) as bar:
-        pieces, notes, written = _by_blocks(problem, outputs, prints, bar) or _whole(problem, outputs, prints, bar)
+        found = _by_blocks(problem, outputs, prints, bar, beside) or _whole(problem, outputs, prints, bar, beside)
+    pieces, notes, written = found
     for piece in pieces:
         console.write(piece)
     _notes(problem, [*notes, *written])  # some notes come with the pieces
-    return mark(problem)
+    return console.DONE if marks is None else tell_marks(problem, marks, notes)
 
 
 def _dry(problem: Problem, outputs: Outputs, prints: bool) -> int:
@@ -72,19 +77,20 @@ def _dry(problem: Problem, outputs: Outputs, prints: bool) -> int:
     return console.DONE
 
 
-def _whole(problem: Problem, outputs: Outputs, prints: bool, bar: Bar) -> Results:
+def _whole(problem: Problem, outputs: Outputs, prints: bool, bar: Bar, beside: Mapping[str, Any]) -> Results:
     """Everything from one Trace, which holds all steps."""
     trace = problem.solve(_steps(problem, outputs, prints), bar)
-    pieces: Iterator[str | bytes] = results(problem, trace) if prints else iter(())
+    pieces: Iterator[str | bytes] = results(problem, trace, beside) if prints else iter(())
     first = next(pieces, "")  # what cannot be shown is told before any file is written
     return chain([first], pieces), trace.notes, outputs.write(trace)
 
 
-def _by_blocks(problem: Problem, outputs: Outputs, prints: bool, bar: Bar) -> Results | None:
+def _by_blocks(problem: Problem, outputs: Outputs, prints: bool, bar: Bar, beside: Mapping[str, Any]) -> Results | None:
     """Everything of a large problem, of which no n x m is held; None where there is none, or where that cannot be."""
     large = _large(problem, outputs, prints, bar)
     if large is None:
         return None
+    large.beside = beside
     if not large.is_possible():
         large.check_text()
         return None
@@ -125,8 +131,11 @@ def read_problems(said: dict[str, str], flags: dict[str, Any], file: str | None 
     return document.problems(layer) if document.kind == "problems" else [document.problem(layer)]
 
 
-def results(problem: Problem, trace: Trace) -> Iterator[str | bytes]:
-    """What goes to standard output: tables or another format, or the largest weights; then the statistics."""
+def results(problem: Problem, trace: Trace, beside: Mapping[str, Any] | None = None) -> Iterator[str | bytes]:
+    """What goes to standard output: tables or another format, or the largest weights; then the statistics.
+
+    beside: what formats that hold an object tell beside the results.
+    """
     options = problem.options
     look = look_of(options)
     if options.get("top") is not None:
@@ -134,7 +143,7 @@ def results(problem: Problem, trace: Trace) -> Iterator[str | bytes]:
 
         yield from (f"{line}\n" for line in top(trace, options["top"], look, listed(options)))
     else:
-        pieces = render(trace, shown(options, trace), look, options.get("format", "table"))
+        pieces = render(trace, shown(options, trace), look, options.get("format", "table"), beside)
         # Data are UTF-8 wherever they go; text is written in the encoding of the terminal.
         is_data = _is_data(options)
         yield from (piece.encode() if is_data else piece for piece in pieces)
@@ -169,13 +178,35 @@ def listed(options: dict[str, Any]) -> list[str]:
     return steps or ["weights"]
 
 
-def mark(problem: Problem) -> int:
-    """Mark the numbers of --expect; gives the exit status. The one place where `verify` comes in."""
-    if problem.places.get("expect") != "--expect":
-        return console.DONE
-    from attncli.cli.check import mark_afterwards
+def expected(problem: Problem) -> CheckResult | None:
+    """The marks of the numbers of --expect, None without it. The one place where `verify` comes in.
 
-    return mark_afterwards(problem)
+    Raises InputError and ShapeError for numbers that the problem does not have, or of another shape.
+    """
+    if problem.places.get("expect") != "--expect":
+        return None
+    from attncli.verify.check import check
+
+    return check(problem)
+
+
+def tell_marks(problem: Problem, marks: CheckResult, told: Iterable[str] = ()) -> int:
+    """Tell the marks below the results, but for the notes that are told already; gives the exit status.
+
+    Where the results are data, or go to files alone, the verdict is a note.
+    """
+    from attncli.cli.check import show, status_of
+    from attncli.report.marking import sentence
+
+    options, known = problem.options, {*told}
+    marks = replace(marks, notes=[note for note in marks.notes if note not in known])
+    printed = not options.get("output") or any(options.get(name) for name in ("show", "top", "format", "stats"))
+    if printed and not _is_data(options):
+        console.write("\n")
+        show([(problem, marks)])
+    else:
+        _notes(problem, [sentence(marks, look_of(options)), *marks.notes])
+    return status_of([(problem, marks)])
 
 
 def _refuse_in_lists(problem: Problem, count: int) -> None:

@@ -22,7 +22,7 @@ Steps = dict[str, list[str]]
 
 def compute(stages: Stages, flags: dict[str, Any]) -> int:
     """Compute all stages, print and write what is wanted; gives the exit status."""
-    from attncli.cli.shared import mark
+    from attncli.cli.shared import expected, tell_marks
 
     options = stages.options
     if options.get("save_problem"):
@@ -38,14 +38,17 @@ def compute(stages: Stages, flags: dict[str, Any]) -> int:
         for name, addresses in steps.items():
             wanted.setdefault(name, []).extend([*addresses, *(["weights"] if options.get("top") else [])])
     solved = {each.name: each for each in stages.solve(None if options.get("stats") else wanted)}
-    pieces = list(_shown(stages, solved, printed))
+    marks = {name: result for name, each in solved.items() if (result := expected(each.problem)) is not None}
+    pieces = list(_shown(stages, solved, printed, {name: result.to_dict() for name, result in marks.items()}))
     told = _write(stages, solved, outputs, written)
     for piece in pieces:
         console.write(piece)
     if not options.get("quiet"):
         notes = [f"{name}: {note}" for name, each in solved.items() for note in each.trace.notes]
         console.notes([*notes, *told])
-    return max(mark(each.problem) for each in solved.values())
+    told_already = [note for each in solved.values() for note in each.trace.notes]
+    asked = {name: replace(solved[name].problem, options=options) for name in marks}
+    return max((tell_marks(asked[name], result, told_already) for name, result in marks.items()), default=console.DONE)
 
 
 def steps_of(stages: Stages, every: bool) -> Steps:
@@ -91,7 +94,9 @@ def _written(stages: Stages, output: Output) -> Steps:
     return steps_of(stages, every=True) if output.several else _result(stages)
 
 
-def _shown(stages: Stages, solved: dict[str, Solved], steps: Steps) -> Iterator[str | bytes]:
+def _shown(
+    stages: Stages, solved: dict[str, Solved], steps: Steps, marks: dict[str, dict[str, Any]]
+) -> Iterator[str | bytes]:
     from attncli.cli.shared import look_of, results
     from attncli.report.nested import nested
 
@@ -99,7 +104,8 @@ def _shown(stages: Stages, solved: dict[str, Solved], steps: Steps) -> Iterator[
     format = options.get("format", "table")
     facts = RENDERERS.find(format).facts
     if facts.get("shows") == "all" and steps:
-        yield nested({name: (solved[name].trace, each) for name, each in steps.items()}, format)
+        beside = {"check": marks} if marks else None
+        yield nested({name: (solved[name].trace, each) for name, each in steps.items()}, format, beside)
         return
     for number, (name, each) in enumerate(steps.items()):
         if facts.get("shows") != "last":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attncli.core.trace import Trace
@@ -34,11 +34,14 @@ def meta(trace: Trace) -> dict[str, Any]:
     }
 
 
-def text(trace: Trace, steps: Sequence[str], format: str) -> str:
-    """The steps in a text format of files. Raises InputError or ShapeError where it holds less than asked for."""
+def text(trace: Trace, steps: Sequence[str], format: str, beside: Mapping[str, Any]) -> str:
+    """The steps in a text format of files; beside: what an object tells besides.
+
+    Raises InputError or ShapeError where the format holds less than asked for.
+    """
     from attncli.problem.formats import encode
 
-    return encode(format, parts(trace, steps), meta(trace)).decode("utf-8")
+    return encode(format, parts(trace, steps), {**meta(trace), **beside}).decode("utf-8")
 
 
 def _part(trace: Trace, address: str) -> Matrix:

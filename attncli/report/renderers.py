@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from attncli.core.trace import Trace
 from attncli.registry import Registry
@@ -10,21 +11,31 @@ from attncli.report.look import Look
 from attncli.report.sheet import Sheet, sheets
 
 # Facts of a format: `shows`, see `default_steps`; `data`, it is UTF-8 whatever the terminal's encoding; `elides`, of
-# many rows and columns it shows the first and the last.
+# many rows and columns it shows the first and the last; `object`, it holds an object, to which more may be added.
 RESULTS = ("weights", "output", "weights_back", "output_back")
 RENDERERS = Registry("format")
 renderer = RENDERERS
 
 
-def render(trace: Trace, steps: Sequence[str] | None, look: Look, format: str = "table") -> Iterator[str]:
+def render(
+    trace: Trace,
+    steps: Sequence[str] | None,
+    look: Look,
+    format: str = "table",
+    beside: Mapping[str, Any] | None = None,
+) -> Iterator[str]:
     """Pieces of text, line ends included, of the steps in a format; steps None means those that the format shows.
 
-    steps: names or parts, such as weights[2]. Raises InputError for an unknown format or a step that the trace does not
-    have, UsageError and ShapeError where the format holds less than was asked for.
+    steps: names or parts, such as weights[2]. beside: what an object of json or yaml tells besides. Raises InputError
+    for an unknown format or a step that the trace does not have, UsageError and ShapeError where the format holds less
+    than was asked for.
     """
     entry = RENDERERS.find(format)
     chosen = list(steps) if steps is not None else default_steps(trace, entry.facts.get("shows", "results"))
-    yield from entry.function(trace, chosen, look)
+    if beside and entry.facts.get("object"):
+        yield from entry.function(trace, chosen, look, beside)
+    else:
+        yield from entry.function(trace, chosen, look)
 
 
 def default_steps(trace: Trace, shows: str = "results") -> list[str]:
@@ -67,16 +78,16 @@ def tsv(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     return _as_data(trace, steps, "tsv")
 
 
-@renderer("json", shows="all", data=True)
-def json(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
+@renderer("json", shows="all", data=True, object=True)
+def json(trace: Trace, steps: Sequence[str], look: Look, beside: Mapping[str, Any] | None = None) -> Iterator[str]:
     """One object with the rules, the labels and every step at full precision."""
-    return _as_data(trace, steps, "json")
+    return _as_data(trace, steps, "json", beside)
 
 
-@renderer("yaml", shows="all", data=True)
-def yaml(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
+@renderer("yaml", shows="all", data=True, object=True)
+def yaml(trace: Trace, steps: Sequence[str], look: Look, beside: Mapping[str, Any] | None = None) -> Iterator[str]:
     """The same object as YAML."""
-    return _as_data(trace, steps, "yaml")
+    return _as_data(trace, steps, "yaml", beside)
 
 
 @renderer("markdown", elides=True)
@@ -95,10 +106,10 @@ def latex(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     return _between_blank_lines(sheets(trace, steps, look), lambda sheet: markup.latex(sheet, look))
 
 
-def _as_data(trace: Trace, steps: Sequence[str], format: str) -> Iterator[str]:
+def _as_data(trace: Trace, steps: Sequence[str], format: str, beside: Mapping[str, Any] | None = None) -> Iterator[str]:
     from attncli.report.data import text
 
-    yield text(trace, steps, format)
+    yield text(trace, steps, format, beside or {})
 
 
 def _between_blank_lines(drawn: Iterator[Sheet], draw: Callable[[Sheet], Iterator[str]]) -> Iterator[str]:

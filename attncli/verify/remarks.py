@@ -89,12 +89,14 @@ def _adjusted(mark: StepMark, cells: Array, leading: list[str], columns: bool) -
     """Numbers that are one unit off so that their row sums to 1, as displayed; `cells` says where."""
     h, u, x, cells = (array.mT if columns else array for array in (mark.hand, mark.unit, mark.exact, cells))
     found = []
-    for index in np.argwhere(cells):
+    for index in np.argwhere(cells.any(axis=-1)):
         at = tuple(int(i) for i in index)
-        places = places_of(float(u[at]))
-        row = _row(mark, at[:-1], leading, columns)
-        found.append(f"{row} is written so as to sum to 1: {float(h[at]):.{places}f} is one unit off "
-                     f"({float(x[at]):.{places + 2}f})")  # fmt: skip
+        off = []
+        for place in np.flatnonzero(cells[at]):
+            places = places_of(float(u[at][place]))
+            off.append(f"{float(h[at][place]):.{places}f} for {float(x[at][place]):.{places + 2}f}")
+        row = _row(mark, at, leading, columns)
+        found.append(f"{row} is written so as to sum to 1: {' and '.join(off)}, one unit off")
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from calling import Result
 
 Cli = Callable[..., Result]
@@ -112,6 +113,59 @@ def test_expect_does_not_spoil_data(cli: Cli) -> None:
     assert result.status == 1
     assert json.loads(result.out)["steps"]["weights"]
     assert "the first slip is in weights" in result.err
+
+
+@pytest.mark.parametrize("format", ["json", "yaml"])
+def test_expect_is_told_in_objects(cli: Cli, format: str, tmp_path: Path) -> None:
+    (problem,) = write(tmp_path, p=RIGHT)
+    result = cli("run", problem, "--expect", "weights=[[0.37, 0.73]]", "--format", format)
+    assert result.status == 1
+    found = yaml.safe_load(result.out)["check"]
+    assert {"schema", "file", "verdict", "steps", "first_wrong", "diagnosis", "notes"} == set(found)
+    assert (found["verdict"], found["first_wrong"]["at"]) == ("wrong", [1, 1])
+    assert "check" not in yaml.safe_load(cli("run", problem, "--format", format).out)
+
+
+def test_expect_of_stages_is_told_in_the_object(cli: Cli, tmp_path: Path) -> None:
+    text = "stages:\n- {name: a, X: [[1, 0], [0, 1]], score: dot}\n"
+    text += "- {name: b, X: [[1, 1]], Y: {stage: a, step: output}, score: dot}\n"
+    (staged,) = write(tmp_path, staged=text)
+    arguments = ("--expect", "a.weights=[[0.73, 0.27], [0.27, 0.73]]", "--expect", "b.weights=[[0.7, 0.5]]")
+    result = cli("run", staged, *arguments, "--format", "json", "--show", "b.output")
+    assert result.status == 1
+    found = json.loads(result.out)["check"]
+    assert {name: each["verdict"] for name, each in found.items()} == {"a": "agrees", "b": "wrong"}
+
+
+@pytest.mark.parametrize("expect", ["weights=[[1, 2, 3]]", "output=[[1]]", "weights[3]=[[1]]"])
+@pytest.mark.parametrize("more", [(), ("-o", "w.npz"), ("--format", "json")])
+def test_a_bad_expect_is_told_before_anything_is_printed_or_written(
+    cli: Cli, expect: str, more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cli("attend", "--scores", "[[0, 1]]", "--expect", expect, *more)
+    assert (result.status, result.out) == (2, "")
+    assert "--expect" in result.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("more", ["", "--format plain", "--format json", "--format csv", "-o w.npy"])
+def test_expect_notes_once_and_not_in_quiet(
+    cli: Cli, more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ("attend", "--scores", "[[0, 1, 0], [1, 1, 2]]", "--mask", "causal",
+                 "--expect", "weights=[[1, 0, 0], [0.50, 0.50, 0]]", *more.split())  # fmt: skip
+    assert cli(*arguments).err.count("not square") == 1
+    quiet = cli(*arguments, "--force", "--quiet")
+    assert (quiet.status, quiet.err) == (0, "")
+
+
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_notes_of_data_are_quieted(cli: Cli, format: str, tmp_path: Path) -> None:
+    (cut,) = write(tmp_path, cut=WRONG.replace("0.37", "0.26"))
+    assert "cut, not rounded" in cli("check", cut, "--format", format).err
+    assert cli("check", cut, "--format", format, "--quiet").err == ""
 
 
 def test_expect_wins_over_the_file(cli: Cli, tmp_path: Path) -> None:

@@ -221,10 +221,12 @@ def test_rounded_inputs(tmp_path: Path) -> None:
          "column 1 sums to 0.99: rounding"),
         ("scores: [[0, 1]]\nexpect: {weights: [[0.26, 0.73]]}\n", "row 1 sums to 0.99: cutting"),
         ("scores: [[5, 5, 5]]\nexpect: {weights: [[0.34, 0.33, 0.33]]}\n",
-         "row 1 is written so as to sum to 1: 0.34 is one unit off (0.3333)"),
+         "row 1 is written so as to sum to 1: 0.34 for 0.3333, one unit off"),
         ("layout: columns\nscores: [[0, 5], [0, 5], [0, 5]]\n"
          "expect: {weights: [[0.33, 0.33], [0.33, 0.34], [0.33, 0.33]]}\n",
-         "column 2 is written so as to sum to 1: 0.34 is one unit off (0.3333)"),
+         "column 2 is written so as to sum to 1: 0.34 for 0.3333, one unit off"),
+        ("scores: [[0, 0]]\nexpect: {weights: [[0.51, 0.49]]}\n",
+         "row 1 is written so as to sum to 1: 0.51 for 0.5000 and 0.49 for 0.5000, one unit off"),
         ("Q: [[0.5, 0.5]]\nK: [[0.25, 0], [0.75, 0]]\nscore: dot\nexpect: {scores: [[0.13, 0.38]]}\n", "half-up"),
         ("Q: [[0.5, 0.5]]\nK: [[0.25, 0], [0.75, 0]]\nscore: dot\nexpect: {scores: [[0.12, 0.38]]}\n", "half-even"),
         ("Q: [[0.5, 0.5]]\nK: [[0.25, 0], [0.75, 0]]\nscore: dot\nexpect: {scores: [[0.12, 0.37]]}\n", "cutting"),
@@ -339,7 +341,7 @@ def test_only_the_row_that_the_verdict_rests_on_is_noted(tmp_path: Path) -> None
     text = "scores: [[0, 0, 0], [0, 0, 0]]\nexpect: {weights: [[0.333, 0.334, 0.333], [0.33, 0.33, 0.34]]}\n"
     right = "scores: [[0, 0], [0, 0]]\nexpect: {weights: [[0.50, 0.50], [0.51, 0.49]]}\n"
     assert [note.partition(" is ")[0] for note in checked(text, tmp_path).notes] == ["row 1", "row 2"]
-    assert [note.partition(" is ")[0] for note in checked(right, tmp_path).notes] == ["row 2", "row 2"]
+    assert [note.partition(" is ")[0] for note in checked(right, tmp_path).notes] == ["row 2"]
 
 
 def test_the_maximum_is_that_of_a_row_as_displayed(tmp_path: Path) -> None:
