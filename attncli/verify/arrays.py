@@ -20,7 +20,7 @@ from attncli.problem.values import Hand
 from attncli.verify.diagnosis import Diagnosis
 from attncli.verify.pattern import pattern
 from attncli.verify.precision import Precision, precision_of
-from attncli.verify.right import TOLERANCE, Right, right_numbers
+from attncli.verify.right import LARGE_SCORES, TOLERANCE, Right, right_numbers
 from attncli.verify.sheet import fitted
 from attncli.verify.verdicts import AGREES, FOLLOWS, VERDICTS, WRONG, ArrayMark, CellMark, StepMark
 
@@ -216,7 +216,8 @@ def _told(step: str, precision: Precision, trace: Trace) -> str:
     """The tolerance in words and numbers."""
     letters = f"u = {precision.u:.3g} ({precision.name}), v = {precision.v:.3g}"
     if step in ("output", "heads"):
-        return f"{TOLERANCE}, {letters}, m = {len(trace.key_labels)}"
+        large = f"S for 4 where S > {LARGE_SCORES}, and 4 S for a smaller m, S = |q| |k| |scale|"
+        return f"{TOLERANCE}, {letters}, m = {len(trace.key_labels)} ({large})"
     if step in ("weights", "weights_back", "exp", "sum"):
         return f"weights ((2 d_k + 8) S v + (m + 8) v + 4 u + 2 u S), S = |q| |k| |scale|, {letters}"
     if step in ("X", "Y", "Q", "K", "V"):

@@ -21,7 +21,7 @@ from attncli.verify.precision import Precision
 
 TOLERANCE = "4 u (|weights| |V|) + 2 u |output| + m v (|weights| |V|)"
 # From this S on, scores that are stored in the array's type have lost more than the weights' own rounding.
-_LARGE_SCORES = 16
+LARGE_SCORES = 16
 # Normalizers whose weights are off by as much as the scores, and not in proportion to their own size.
 _AS_SCORES = ("none", "sparsemax", "sum")
 _LARGEST = 1e30  # of |V|, up to which its sums are held in float32
@@ -274,7 +274,7 @@ class _Bounds:
         moves the weights by more: m is at least 4 S, and 4 at least S where S is large.
         """
         u, v, m, s = self.precision.u, self.precision.v, self.large.extent.m, self.largest
-        of_weights = np.where(s > _LARGE_SCORES, np.maximum(4, s), 4) * u + np.maximum(m, 4 * s) * v
+        of_weights = np.where(s > LARGE_SCORES, np.maximum(4, s), 4) * u + np.maximum(m, 4 * s) * v
         of_weights += self._first_rounding() * s
         rounded = self.precision.rounded or self.extra is not None
         absolute = self.sums * (of_weights + (u if rounded else 0))
