@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.core.trace import parse_address
-from attncli.errors import AttnError, UsageError, raise_all
+from attncli.core.trace import STEPS, parse_address
+from attncli.errors import AttnError, UsageError, nearest, raise_all
 from attncli.problem.formats import format_of, writer
 from attncli.problem.matrix import Matrix
 from attncli.problem.values import placed
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from attncli.core.trace import Trace
     from attncli.problem.formats.files import Content
     from attncli.problem.problem import Problem
+
+
+_LETTERS = 4  # from which on a name is long enough to be told from a slip
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,11 @@ def parse_outputs(
     errors: list[AttnError] = []
     named = {Path(saved)} if saved is not None else set()
     for text in texts:
-        output = _parse(text, stages or parse_address)
+        try:
+            output = _parse(text, stages or parse_address)
+        except UsageError as error:
+            errors.append(error)
+            continue
         path = str(output.path)
         if path in (".", "-") or text.endswith("/"):
             hint = "without -o results go to standard output; --format names the format" if path == "-" else None
@@ -139,12 +146,24 @@ def parse_outputs(
 
 
 def _parse(text: str, address: Callable[[str], object]) -> Output:
-    """`weights[2]=w.csv` names a step; what is before the `=` of `a=b.csv` is none, so that this is a file's name."""
+    """`weights[2]=w.csv` names a step; what is before the `=` of `a=b.csv` is none, so that this is a file's name.
+
+    Raises UsageError where that is a slip away from the name of a step.
+    """
     step, equals, path = text.partition("=")
     if equals:
         try:
             address(step)
-        except AttnError:
-            return Output(Path(text), None)
+        except AttnError as error:
+            name = step.partition("[")[0].strip()
+            if address is not parse_address:
+                name = name.rpartition(".")[2]  # of `encoder.weights`
+            meant = nearest(name, STEPS) if len(name) >= _LETTERS and "/" not in step else None
+            if meant is None:
+                return Output(Path(text), None)
+            hint = error.hint if meant == name else f"did you mean {step.replace(name, meant)}?"
+            what = error.what if meant == name else f"unknown step {step!r}"
+            hint = f"{hint or ''} for a file of that name write ./{text}".strip()
+            raise UsageError(what, place=f"-o {text}", hint=hint) from None
         return Output(Path(path), step.strip())
     return Output(Path(text), None)

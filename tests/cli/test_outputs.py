@@ -39,6 +39,22 @@ def test_paths_that_name_no_file_or_no_format(text: str) -> None:
         parse_outputs([text])
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("heasd=h.npy", "did you mean heads? for a file of that name write ./heasd=h.npy"),
+        ("Wieghts[2]=h.npy", "did you mean weights[2]? for a file"),
+        ("weight=w.csv", "did you mean weights?"),
+    ],
+)
+def test_a_slip_in_a_step_is_no_file(text: str, told: str) -> None:
+    with pytest.raises(AttnError, match=r"-o .*: unknown step '") as raised:
+        parse_outputs([text])
+    assert told in str(raised.value)
+    assert parse_outputs([f"./{text}"]) == [Output(Path(text), None)]
+    assert parse_outputs([f"data=1/{text}"]) == [Output(Path(f"data=1/{text}"), None)]
+
+
 def test_one_file_cannot_hold_two_outputs() -> None:
     with pytest.raises(AttnError, match="twice"):
         parse_outputs(["o.csv", "weights=./o.csv"])
