@@ -175,7 +175,7 @@ def test_load_and_run(tmp_path):
         ({"tokens": "a b c"}, "3 labels, but there are 2 queries"),
         ({"bias": [[1], [2]]}, "bias is 2 x 1"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else ",".join(value),  # what is said, not an address in memory
 )
 def test_what_makes_no_sense_is_told(options, what):
     with pytest.raises(AttnError, match=what):
