@@ -161,9 +161,9 @@ def _parse(text: str, address: Callable[[str], object]) -> Output:
             meant = nearest(name, STEPS) if len(name) >= _LETTERS and "/" not in step else None
             if meant is None:
                 return Output(Path(text), None)
-            hint = error.hint if meant == name else f"did you mean {step.replace(name, meant)}?"
-            what = error.what if meant == name else f"unknown step {step!r}"
-            hint = f"{hint or ''} for a file of that name write ./{text}".strip()
-            raise UsageError(what, place=f"-o {text}", hint=hint) from None
+            what, hint = f"unknown step {step!r}", f"did you mean {step.replace(name, meant)}?"
+            if meant == name:  # it is something else that is wrong
+                what, hint = error.what, f"{error.hint};"
+            raise UsageError(what, place=f"-o {text}", hint=f"{hint} for a file of that name write ./{text}") from None
         return Output(Path(path), step.strip())
     return Output(Path(text), None)
