@@ -34,7 +34,8 @@ def command(
 
     The problem has to be causal. Of a file of stages the last one is decoded, and with it those from which its queries
     come. --format json prints one line a step, as it is computed: step, query, keys, weights, output; with stages those
-    of the last one, and under "stages" those of each. Other formats, and -o, put the steps one under the other.
+    of the last one, and under "stages" those of each. Tables show weights and output, or what --show names of them.
+    Other formats, and -o, put the steps one under the other.
     """
     from attncli.cli import console
     from attncli.cli.shared import read_problems, results
@@ -48,13 +49,14 @@ def command(
     first, last = _range(steps, decoder.count)
     outputs = _outputs(found)
     options = found.options
+    show = _asked(flags["show"], options)
     one_by_one = options.get("format", "table") in ("json", "table", "plain")
     told = list(decoder.notes)
     kept: list[Decoded] = []
     for step in decoder.steps(first, last):
         told += [note for row in step.rows.values() for note in row.notes]
         if one_by_one and not (outputs.files and "format" not in options):
-            _print(step, options)
+            _print(step, options, show)
         if not one_by_one or outputs.files:
             kept.append(step)
     if kept:
@@ -77,7 +79,23 @@ def _outputs(found: Problem | Stages) -> Outputs:
     return Outputs(replace(problem, options=found.options))
 
 
-def _print(step: Decoded, options: dict[str, Any]) -> None:
+def _asked(flag: str | None, options: dict[str, Any]) -> list[str]:
+    """The steps of --show (or those of `show:` that there are), of which lines of text are made; all if empty.
+
+    Raises UsageError for others.
+    """
+    from attncli.problem.reading import split_stage
+
+    show = [address for address in options.get("show") or () if address != "all"]
+    there = [address for address in show if split_stage(address)[1].partition("[")[0] in ("weights", "output")]
+    if flag is not None and len(there) < len(show) and options.get("format", "table") != "json":
+        odd = next(address for address in show if address not in there)
+        raise UsageError(f"a step of decoding has weights and output, not {odd}", place="--show",
+                         hint="`attncli run` shows the others")  # fmt: skip
+    return [] if "all" in (options.get("show") or ()) else there
+
+
+def _print(step: Decoded, options: dict[str, Any], show: list[str]) -> None:
     """One step, at once."""
     from attncli.cli import console
     from attncli.cli.shared import look_of
@@ -86,7 +104,7 @@ def _print(step: Decoded, options: dict[str, Any]) -> None:
     if options.get("format") == "json":
         console.write(f"{json_line(step)}\n".encode())
     else:
-        console.write("".join(f"{line}\n" for line in lines(step, look_of(options))))
+        console.write("".join(f"{line}\n" for line in lines(step, look_of(options), show)))
     console.flush()
 
 

@@ -235,6 +235,30 @@ def test_text_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert (tmp_path / "w.csv").read_text().startswith(",<s>,I,am,good\n<s>,1.0,0.0,0.0,0.0\n")
 
 
+@pytest.mark.parametrize("format", ["table", "plain"])
+def test_text_holds_only_what_is_asked_for(format: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def told(sample: str, *arguments: str) -> list[str]:
+        assert call(["decode", str(SAMPLES / sample), "--steps", "2", "--format", format, *arguments]) == 0
+        return [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+
+    causal, staged = "07-causal-self-attention.yaml", "transformer/problem.yaml"
+    assert told(causal, "--show", "weights") == ["step", "keys", "weights"]
+    assert told(causal, "--show", "output") == ["step", "keys", "output"]
+    assert told(causal, "--show", "all") == ["step", "keys", "weights", "output"]
+    assert told(staged, "--show", "output") == ["step", "cross", "keys", "output"]
+    both = told(staged, "--show", "decoder.weights,cross.output")
+    assert both == ["step", "decoder", "keys", "weights", "cross", "keys", "output"]
+
+
+@pytest.mark.parametrize(("show", "odd"), [("scores", "scores"), ("weights,output[3]", "output[3]")])
+def test_text_holds_weights_and_outputs_only(show: str, odd: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["decode", str(SAMPLES / "07-causal-self-attention.yaml"), "--show", show]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("attncli: --show: ")
+    assert odd in err
+
+
 @pytest.mark.parametrize("text", ["0:2", "3:2", "5", "1:5", "a:b", "", ":", "2:3:4", "-1:2"])
 def test_steps_that_do_not_exist(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     status = call(["decode", str(SAMPLES / "07-causal-self-attention.yaml"), f"--steps={text}"])
