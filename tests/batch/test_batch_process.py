@@ -98,7 +98,7 @@ def test_interrupted(slow: Path, arguments: tuple[str, ...]) -> None:
         f"note: {done} of {COUNT} problems are done, their results kept in out; the same command with --resume goes on"
         for done in (there - 1, there)
     ]
-    assert took < 1
+    assert took < 5  # at once, not when the work is done
     assert not [*(slow / "out").glob(".*")]
 
 

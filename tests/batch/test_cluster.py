@@ -121,7 +121,7 @@ def test_ctrl_c_ends_it_and_the_cluster_stays(cluster: Cluster, tmp_path: Path) 
     assert running.returncode == 130
     assert "the same command with --resume goes on" in err
     assert "Traceback" not in err
-    assert took < 1.5  # a second, and the way out of Python
+    assert took < 5  # at once, not when the work is done
     assert all(worker.poll() is None for worker in cluster.workers)
 
 
