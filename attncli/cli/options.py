@@ -75,7 +75,12 @@ def _completion(field: Field) -> Callable[[str], list[str]] | None:
     def complete(incomplete: str) -> list[str]:
         return [name for name in choices() if name.startswith(incomplete)]
 
+    complete.__annotations__ = _TYPES
     return complete
+
+
+# Typer asks each of these functions for its types; evaluating them from text would take milliseconds.
+_TYPES = {"incomplete": str, "return": list[str]}
 
 
 def complete_steps(incomplete: str) -> list[str]:
@@ -84,3 +89,6 @@ def complete_steps(incomplete: str) -> list[str]:
 
     before, comma, last = incomplete.rpartition(",")
     return [before + comma + name for name in (*STEPS, "all") if name.startswith(last)]
+
+
+complete_steps.__annotations__ = _TYPES

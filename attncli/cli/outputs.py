@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from attncli.core.trace import STEPS, parse_address
 from attncli.errors import AttnError, UsageError, nearest, raise_all
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 _LETTERS = 4  # from which on a name is long enough to be told from a slip
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """A file to write, and the step that it is to hold; None leaves that to its format."""
 
     path: Path
@@ -75,7 +73,8 @@ class Outputs:
         written = {output: self.steps_of(output, trace) for output in self.files}
         for output, steps in written.items():
             with placed(f"-o {output.path}"):
-                contents[str(output.path)] = writer(output.path.name, parts(trace, steps), meta(trace))
+                told = meta(trace) if output.several else {}  # labels, which are many
+                contents[str(output.path)] = writer(output.path.name, parts(trace, steps), told)
         return self.write_contents(contents, written)
 
     def write_contents(self, contents: dict[str, Content], written: Mapping[Output, Sequence[str]]) -> list[str]:

@@ -100,10 +100,10 @@ def _by_blocks(problem: Problem, outputs: Outputs, prints: bool, bar: Bar, besid
 
 
 def _large(problem: Problem, outputs: Outputs, prints: bool, progress: Callable[[float], None]) -> ByBlocks | None:
-    from attncli.problem.large import is_large
+    from attncli.problem.large import by_blocks, is_large
 
-    if not is_large(problem):
-        return None
+    if not is_large(problem) or (not prints and by_blocks(problem, wanted(_steps(problem, outputs, prints)))):
+        return None  # solving the problem goes by blocks on its own where all that is written is small
     from attncli.cli.large import ByBlocks
 
     return ByBlocks(problem, outputs, prints, progress)

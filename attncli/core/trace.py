@@ -7,7 +7,7 @@ Inside, tokens are rows; `Trace` redoes the layout that was asked for when a ste
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, overload
 
@@ -15,8 +15,7 @@ from attncli.errors import InputError, unknown
 from attncli.lazy import Array, np
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One step of the pipeline: what it is, and what its rows and columns count (rows layout)."""
 
     name: str
@@ -83,6 +82,9 @@ class Numbered(Sequence[str]):
     def __getitem__(self, at: int | slice) -> str | list[str]:
         where = range(1, self.size + 1)[at]
         return f"{self.letter}{where}" if isinstance(where, int) else [f"{self.letter}{i}" for i in where]
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{self.letter}{i}" for i in range(1, self.size + 1))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)

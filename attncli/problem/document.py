@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from attncli.errors import AttnError, InputError, Place, nearest, raise_all
@@ -256,4 +256,4 @@ def _share_expect(document: Document) -> None:
                                                     hint=f"stages: {', '.join(names)}"))
             continue
         own = member.layer.settings.get("expect", Setting({}, setting.place))
-        member.layer.settings["expect"] = replace(own, value={**own.value, step: hand})
+        member.layer.settings["expect"] = own._replace(value={**own.value, step: hand})

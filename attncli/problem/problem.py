@@ -82,6 +82,7 @@ class Problem:
         for what would not fit into memory.
         """
         from attncli.problem.needs import check_memory
+        from attncli.problem.shapes import check_steps
         from attncli.problem.sizes import size_errors
 
         if not self.checked:
@@ -89,7 +90,10 @@ class Problem:
         keep = wanted(steps)
         try:
             arrays, rules = self.arrays(), self.rules()
-            check_memory(self, keep, by_blocks=keep is not None and is_large(arrays, rules, keep))
+            by_blocks = keep is not None and is_large(arrays, rules, keep)
+            if by_blocks:
+                check_steps(self, keep or ())
+            check_memory(self, keep, by_blocks=by_blocks)
             trace = compute(arrays, rules, keep, progress)
         except AttnError as error:
             raise self.placed(error) from None

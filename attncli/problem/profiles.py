@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(NamedTuple):
     """What a system does where it was left unsaid; about says where the numbers come from."""
 
     about: str
@@ -18,7 +17,7 @@ class Profile:
 
     def rules(self) -> dict[str, str | float]:
         """The rules by name, without the sentence about them."""
-        rules = asdict(self)
+        rules = self._asdict()
         del rules["about"]
         return rules
 

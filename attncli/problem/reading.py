@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +79,7 @@ class Reading:
         if self.shared is None or spec == "-" or spec.lstrip().startswith("["):
             return read()
         file = str(self.base / spec) if self.base is not None else spec
-        return self.shared.get(file, replace(self.options, blanks=blanks), read)
+        return self.shared.get(file, self.options._replace(blanks=blanks), read)
 
     def is_matrix(self, text: str) -> bool:
         """Whether the text is `[[...]]`, or names a file: one that exists, or that ends as matrices do."""

@@ -5,9 +5,12 @@ Letters: n queries, m keys, d_k, d_v widths, H query heads, G key heads; leading
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from attncli.core.scores import SCORES
+from attncli.core.trace import STEPS
+from attncli.errors import InputError
 from attncli.lazy import np
 from attncli.problem.problem import Problem
 
@@ -34,6 +37,15 @@ def step_shapes(problem: Problem) -> dict[str, Shape]:
         steps["weights_back"] = (*scores[:-2], scores[-1], scores[-2])
         steps["output_back"] = (*lead, scores[-1], width)
     return steps
+
+
+def check_steps(problem: Problem, names: Iterable[str]) -> None:
+    """Raise InputError, as a Trace does, where the problem does not have a step, before anything is computed."""
+    steps = step_shapes(problem)
+    for name in names:
+        if name not in steps:
+            there = ", ".join(step for step in STEPS if step in steps)
+            raise InputError(f"this problem has no step {name!r}", hint=f"it has: {there}")
 
 
 def _two_axes(name: str, shape: Shape) -> Shape:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from attncli.errors import AttnError, Place
 from attncli.problem.matrix import Matrix
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A value in its normal form, and where it was said (a place in a file, or an option)."""
 
     value: Any

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -57,7 +56,7 @@ def read_matrix(
     blanks: a cell that is empty, ? ~ or _ is one left out (hand calculations): NaN, and None in the spelling.
     Raises InputError with the place of what cannot be read, MachineError where the machine fails.
     """
-    options = replace(options or ReadOptions(), blanks=blanks)
+    options = (options or ReadOptions())._replace(blanks=blanks)
     if spec.lstrip().startswith("["):
         return _inline(spec, options)
     source, name = _source(spec, base, stdin)

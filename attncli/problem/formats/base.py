@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from attncli.errors import AttnError, InputError, MachineError, Place, nearest
 from attncli.problem.matrix import Matrix
@@ -22,8 +23,7 @@ FORMATS = Registry("format")
 Part = Matrix
 
 
-@dataclass(frozen=True)
-class ReadOptions:
+class ReadOptions(NamedTuple):
     """How text files are to be read where their look does not tell, and what standard input holds.
 
     blanks: see `read_matrix`, which sets it.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from attncli.errors import InputError, Place, UsageError
 from attncli.problem.numbers import quote
@@ -17,8 +17,7 @@ _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 _NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "blank": BLANKS, "blanks": BLANKS, "space": BLANKS}
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """The cells of one row, those in quotes marked, and the line on which it begins."""
 
     line: int

@@ -15,14 +15,14 @@ from attncli.errors import AttnError, InputError, Place, raise_all
 from attncli.problem.formats.base import os_error
 
 
-@dataclass(frozen=True, eq=False)
 class Together:
     """What is written into several files at once, a block of each at a time: the same object is the content of each.
 
     write: gets the open streams by the names of their files.
     """
 
-    write: Callable[[Mapping[str, BinaryIO]], None]
+    def __init__(self, write: Callable[[Mapping[str, BinaryIO]], None]) -> None:
+        self.write = write
 
 
 Content = bytes | Callable[[BinaryIO], None] | Together
