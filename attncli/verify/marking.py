@@ -20,7 +20,7 @@ from attncli.verify.inputs import half_units
 from attncli.verify.intervals import Box
 from attncli.verify.sheet import Entry, entries_of
 from attncli.verify.verdicts import AGREES, BLANK, FOLLOWS, LAST_PLACE, TRUNCATED, VERDICTS, WRONG, CellMark, StepMark
-from attncli.verify.written import Written, near, together
+from attncli.verify.written import Written, near, room_of, together
 
 _SINGLE = 2.0**-22  # of the largest number of a row: what single precision may be off
 _SIX = 6  # significant digits, from which on a number may have been computed in single precision
@@ -93,7 +93,8 @@ class Marking:
             return codes, ""
         room = _room(exact, self._exact.target(entry.step))
         codes[(codes > AGREES) & written.agrees(exact, room)] = AGREES
-        codes[(codes > AGREES) & written.truncated(exact, room)] = TRUNCATED
+        is_cut = written.truncated(exact, room) | self._short_of_one(entry, exact, room)
+        codes[(codes > AGREES) & is_cut] = TRUNCATED
         if (codes <= TRUNCATED).all():
             return codes, ""
         codes[(codes > TRUNCATED) & self._follows(entry, codes > TRUNCATED)] = FOLLOWS
@@ -106,6 +107,16 @@ class Marking:
             else:
                 codes[(codes > FOLLOWS) & _last_place(written, exact, room)] = LAST_PLACE
         return codes, reason
+
+    def _short_of_one(self, entry: Entry, exact: Array, room: Array) -> Array | bool:
+        """Where h is 1 - 1e-20 cut to 0.99: a softmax over several keys never reaches 1, though its double does."""
+        if entry.step != "weights" or self.frame.normalizer.name != "softmax":
+            return False
+        h, u = entry.written.value, entry.written.unit
+        several = np.broadcast_to(self.frame.counts, exact.shape).sum(axis=-1, keepdims=True) > 1
+        with np.errstate(invalid="ignore"):
+            short: Array = several & (exact >= 1 - room_of(u, h, exact) - room) & (np.abs(h + u - 1) <= 1e-6 * u)
+        return short
 
     def _follows(self, entry: Entry, asked: Array) -> Array:
         """Where h is what the hand's own numbers give: within half a unit, as written, or kept in full.

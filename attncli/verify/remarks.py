@@ -79,7 +79,8 @@ def _row_sums(mark: StepMark, leading: list[str], columns: bool) -> list[str]:
     for index in np.argwhere(off):
         at = tuple(int(i) for i in index)
         is_cut = total[at] < 1 and (codes[at] == TRUNCATED).any()
-        why = ", not to 1" if codes[at].max() >= WRONG else ": cutting" if is_cut else ": rounding"
+        is_slip = codes[at].max() >= WRONG and abs(total[at] - 1) > u[at].sum() / 2 * (1 + 1e-9)
+        why = ", not to 1" if is_slip else ": cutting" if is_cut else ": rounding"
         row = _row(mark, at, leading, columns)
         found.append(f"{row} sums to {float(total[at]):.{places_of(float(unit[at]))}f}{why}")
     return found

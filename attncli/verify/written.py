@@ -137,12 +137,11 @@ def as_written(
     values = np.asarray(values, dtype=np.float64)
     texts = _flat(spelling, values.ndim) if spelling is not None else _shortest(values)
     blank = np.array([text is None for text in texts], dtype=bool).reshape(values.shape)
-    places = _places(texts)
     if significant is not None:
-        unit = _significant_units(values, places, significant)
+        unit = _significant_units(values, [None if text is None else _spelled(text)[0] for text in texts], significant)
     else:
         # NaN stands for what is exact, and has no last place.
-        last = np.array(places, dtype=np.float64).reshape(values.shape)
+        last = np.array(_places(texts), dtype=np.float64).reshape(values.shape)
         unit = np.nan_to_num(10.0 ** -(last if decimals is None else np.where(last < decimals, decimals, last)))
     whole = bool((unit[~blank] >= 1).all()) and not any("." in text or "," in text for text in texts if text)
     if not blank.any():

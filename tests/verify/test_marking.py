@@ -198,6 +198,20 @@ def test_masked_cells_are_points(tmp_path: Path) -> None:
     assert verdicts(checked(text, tmp_path)) == {"masked": "agrees", "weights": "agrees", "output": "wrong"}
 
 
+@pytest.mark.parametrize(
+    ("problem", "verdict"),
+    [
+        ("scores: [[0, 50]]", "truncated"),  # 1 - 2e-22, which no double is
+        ("scores: [[0, 30]]", "truncated"),  # 1 - 9e-14
+        ("scores: [[0, 50]]\nmask: {keys: [0, 1]}", "wrong"),  # the only key: 1
+        ("scores: [[0, 2]]\nnormalizer: sparsemax", "wrong"),  # 1
+    ],
+)
+def test_a_share_of_almost_1_is_cut_to_0_99(problem: str, verdict: str, tmp_path: Path) -> None:
+    text = f"{problem}\nexpect: {{weights: [[0.00, 0.99]]}}\n"
+    assert verdicts(checked(text, tmp_path)) == {"weights": verdict}
+
+
 ROUNDED = "X: [[0.33, 0.67]]\nW_V: [[10], [20]]\nattention: self\nexpect:\n  V: [[16.65]]\n"
 
 
@@ -219,6 +233,8 @@ def test_rounded_inputs(tmp_path: Path) -> None:
         ("scores: [[5, 5, 5]]\nexpect: {weights: [[0.43, 0.33, 0.33]]}\n", "row 1 sums to 1.09, not to 1"),
         ("layout: columns\nscores: [[5], [5], [5]]\nexpect: {weights: [[0.33], [0.33], [0.33]]}\n",
          "column 1 sums to 0.99: rounding"),
+        # Wrong, and yet no more than three roundings may add.
+        ("scores: [[5, 5, 5]]\nexpect: {weights: [[0.35, 0.33, 0.33]]}\n", "row 1 sums to 1.01: rounding"),
         ("scores: [[0, 1]]\nexpect: {weights: [[0.26, 0.73]]}\n", "row 1 sums to 0.99: cutting"),
         ("scores: [[5, 5, 5]]\nexpect: {weights: [[0.34, 0.33, 0.33]]}\n",
          "row 1 is written so as to sum to 1: 0.34 for 0.3333, one unit off"),

@@ -38,6 +38,7 @@ def test_decimals(text: str, decimals: int | None) -> None:
         (("0.1", "2.0", "0"), {"significant": 3}, (0.001, 0.01, 0.001)),
         (("150",), {"significant": 2}, (10,)),
         (("1", "0"), {"significant": 3}, (0.01, 0.01)),
+        (("1", "0.0001733", "1.71e-06"), {"significant": 4}, (0.001, 1e-7, 1e-9)),  # 1.000
     ],
 )
 def test_units(texts: tuple[str, ...], places: dict[str, int], units: tuple[float, ...]) -> None:
