@@ -132,4 +132,6 @@ def _no_number(text: str, plain: str, hint: str | None, place: Place | str | Non
         hint = "a colon stands where a point or a comma was meant?"
     elif re.fullmatch(r"[-+0-9.e]*[0-9][ij]", plain, re.IGNORECASE):
         hint = "complex numbers are not read"
+    else:
+        hint = "write it as in 0.5, -2, 1e-3, 1/3 or sqrt(2)/2"
     return InputError(what, place=place, hint=hint)
