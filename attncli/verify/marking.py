@@ -143,11 +143,14 @@ class Marking:
         return follows | adjusted
 
     def adjusted_rows(self, step: str, written: Written) -> Array | None:
-        """Rows of weights that are written so as to sum to exactly 1, (..., n, 1); None where there are none."""
+        """Weights, hidden ones aside, whose row is written so as to sum to exactly 1; None where there are none."""
         if step not in ("weights", "weights_back") or not self.frame.sums_to_one:
             return None
         total = written.value.sum(axis=-1, keepdims=True)
         adjusted: Array = np.abs(total - 1) < 1e-6 * written.unit.max(axis=-1, keepdims=True)
+        hidden = self.frame.is_hidden(step)  # has weight 0, which nobody rounds
+        if hidden is not None:
+            adjusted = adjusted & ~hidden
         return adjusted if adjusted.any() else None
 
     def _go_on_from(self, step: str, entries: list[Entry], exact: Array, wrong: Array) -> None:

@@ -73,6 +73,12 @@ def test_rows_that_sum_to_1(expect: str, verdict: str, tmp_path: Path) -> None:
     assert verdicts(result) == {"weights": verdict}
 
 
+def test_a_hidden_cell_is_not_raised_so_that_its_row_sums_to_1(tmp_path: Path) -> None:
+    """Query 1 sees key 1 only: weights 1 and 0, which need no rounding."""
+    text = "scores: [[0, 1], [0, 1]]\nmask: causal\nexpect: {weights: [[0.99, 0.01], [0.27, 0.73]]}\n"
+    assert verdicts(checked(text, tmp_path)) == {"weights": "wrong"}
+
+
 # 1/sqrt(3) = 0.57735; scores 3 6: scaled 1.7321 3.4641
 SCALED = "scores: [[3, 6]]\nd_k: 3\nexpect:\n"
 
