@@ -71,6 +71,13 @@ def test_only_the_steps_asked_for_are_held():
         attend(Q, K, V, steps=("weigths",))
 
 
+def test_a_trace_is_gone_through_step_by_step():
+    trace = attend(Q, K, V)
+    assert list(trace) == ["Q", "K", "V", "scores", "scaled", "weights", "output"]
+    assert "lse" in trace
+    assert "masked" not in trace
+
+
 @pytest.mark.parametrize(
     "score",
     [

@@ -161,6 +161,10 @@ class Trace:
             array = array[self._leading(name, array, indices)]
         return array.mT if self.layout == "columns" and array.ndim >= 2 else array
 
+    def __iter__(self) -> Iterator[str]:
+        """The names of the steps that this problem has, in pipeline order, without exp, sum and lse."""
+        return iter(self.names())
+
     def __contains__(self, address: object) -> bool:
         try:
             name, _ = parse_address(str(address))
