@@ -166,14 +166,22 @@ def _usage(problem: BaseException) -> UsageError:
     if type(problem).__name__ == "NoSuchOption" and option:
         known = [name for parameter in context.command.params for name in parameter.opts] if context else []
         known = [name for name in known if name.startswith("-")]
-        others = _commands_with(option, context)
+        close = nearest(option, [*known, "--help"])
+        # Asking every command takes as long as all of them need to start: only for an option that some of them may have.
+        others = _commands_with(option, context) if close is None or option in _flags() else []
         if others:
             hint = f"{', '.join(others)} {'has' if len(others) == 1 else 'have'} it; {see}"
             return UsageError(f"`{command}` has no option {option}", hint=hint)
-        close = nearest(option, [*known, "--help"])
         return UsageError(f"no such option: {option}", hint=f"did you mean {close}? {see}" if close else see)
     message = problem.format_message().rstrip(".")  # type: ignore[attr-defined]
     return UsageError(message[:1].lower() + message[1:], hint=see)
+
+
+def _flags() -> list[str]:
+    """The options of the table of settings."""
+    from attncli.problem.settings import FIELDS
+
+    return [field.flag for field in FIELDS.values() if field.flag]
 
 
 def _commands_with(option: str, context: Any) -> list[str]:
