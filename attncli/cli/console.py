@@ -167,7 +167,7 @@ def _usage(problem: BaseException) -> UsageError:
         known = [name for parameter in context.command.params for name in parameter.opts] if context else []
         known = [name for name in known if name.startswith("-")]
         close = nearest(option, [*known, "--help"])
-        # Asking every command takes as long as all of them need to start: only for an option that some of them may have.
+        # Asking every command takes as long as all need to start: only for an option that some of them may have.
         others = _commands_with(option, context) if close is None or option in _flags() else []
         if others:
             hint = f"{', '.join(others)} {'has' if len(others) == 1 else 'have'} it; {see}"
