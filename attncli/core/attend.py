@@ -65,10 +65,12 @@ def attend(
     that the problem does not have.
     """
     if steps is not None:
-        from attncli.core.tiled import attend_by_blocks, is_large
+        from attncli.core.large import is_large
 
         steps = tuple(steps)
         if is_large(inputs, rules, wanted(steps) or ()):
+            from attncli.core.tiled import attend_by_blocks
+
             return attend_by_blocks(inputs, rules, steps, progress=progress)
     return Attention(inputs, rules).trace(steps)
 

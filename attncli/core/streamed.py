@@ -11,7 +11,8 @@ from attncli.core import weighing
 from attncli.core.attend import Rules
 from attncli.core.blocks import Large, Unit
 from attncli.core.dots import find_dots
-from attncli.core.tiled import STREAMED, empty_output, finish, is_softmax, uniform
+from attncli.core.large import STREAMED
+from attncli.core.tiled import empty_output, finish, is_softmax, uniform
 from attncli.core.trace import STEPS, Held, Trace, wanted
 from attncli.core.visibility import Index
 from attncli.core.workers import in_order

@@ -7,7 +7,6 @@ everything else by whole rows (`blocks`). Letters: n queries, m keys, d_v value 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from math import prod
 
 from attncli.core.attend import Rules
 from attncli.core.blocks import Large, Unit
@@ -19,32 +18,6 @@ from attncli.core.trace import Trace, wanted
 from attncli.core.visibility import Index
 from attncli.core.workers import Progress, on_threads, thread_count
 from attncli.lazy import Array, np
-
-STREAMED = frozenset({"X", "Y", "Q", "K", "V", "heads", "output", "lse"})
-# From so many scores on, blocks on threads are faster than the plain path.
-LARGE = 2**18
-
-
-def is_large(inputs: Mapping[str, Array], rules: Rules, keep: tuple[str, ...]) -> bool:
-    """Whether a problem is to be computed here: only steps of n rows are kept, and there are many scores."""
-    if not STREAMED.issuperset(keep) or rules.both_ways or "weights" in inputs:
-        return False
-    return score_count(inputs, rules) >= LARGE
-
-
-def score_count(inputs: Mapping[str, Array], rules: Rules) -> int:
-    """About how many scores a problem has, from the shapes of its inputs."""
-    shapes = {name: np.shape(array) for name, array in inputs.items()}
-    for name in ("masked", "scaled", "scores", "kernel"):
-        if name in shapes:
-            return prod(shapes[name])
-    queries = shapes.get("Q", shapes.get("X", ()))
-    keys = shapes.get("K", shapes.get("Y", shapes.get("X", ())))
-    past = shapes.get("past_k", ())
-    n, m = (shape[-2] if len(shape) > 1 else 1 for shape in (queries, keys))
-    m += past[-2] if len(past) > 1 else len(past)
-    leading = max((prod(shape[:-2]) for shape in (queries, keys)), default=1)
-    return n * m * leading * (rules.heads or 1)
 
 
 def attend_by_blocks(

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from math import prod
+from typing import TYPE_CHECKING
 
-from attncli.core import streamed, tiled
+from attncli.core import large
 from attncli.core.trace import STEPS, Numbered, Trace, wanted
-from attncli.core.visibility import Index
 from attncli.errors import AttnError
 from attncli.lazy import np
 from attncli.problem.matrix import Matrix
@@ -19,17 +19,21 @@ from attncli.problem.needs import check_memory, computed_dtype
 from attncli.problem.problem import Problem
 from attncli.problem.shapes import step_shapes
 
+if TYPE_CHECKING:
+    from attncli.core.streamed import Stream
+    from attncli.core.visibility import Index
+
 
 def is_large(problem: Problem) -> bool:
     """Whether there are so many scores, all of which go by blocks of rows."""
     if problem.both_ways or problem.begins == "weights":
         return False
-    return prod(step_shapes(problem)["weights"]) >= tiled.LARGE
+    return prod(step_shapes(problem)["weights"]) >= large.LARGE
 
 
 def by_blocks(problem: Problem, keep: tuple[str, ...] | None) -> bool:
     """Whether solving the problem for these steps goes by blocks."""
-    return keep is not None and tiled.STREAMED.issuperset(keep) and is_large(problem)
+    return keep is not None and large.STREAMED.issuperset(keep) and is_large(problem)
 
 
 def blueprint(problem: Problem) -> Trace:
@@ -47,8 +51,10 @@ def blueprint(problem: Problem) -> Trace:
 
 def stream(
     problem: Problem, steps: Iterable[str], *, parts: set[Index] | None = None, visible: bool = False
-) -> streamed.Stream:
+) -> Stream:
     """The blocks of these steps, as `core.streamed.stream` gives them. Raises MachineError where even that is large."""
+    from attncli.core import streamed
+
     keep = wanted(steps) or ()
     check_memory(problem, keep, by_blocks=True)
     with placed_by(problem):
@@ -59,6 +65,8 @@ def sample(
     problem: Problem, steps: Iterable[str], rows: list[slice], progress: Callable[[float], None] | None = None
 ) -> Trace:
     """The steps asked for, of these queries alone."""
+    from attncli.core import streamed
+
     keep = wanted(steps) or ()
     n, m = step_shapes(problem)["weights"][-2:]
     count = sum(len(range(*part.indices(n))) for part in rows)

@@ -9,9 +9,9 @@ import os
 from collections.abc import Collection
 from math import prod
 
+from attncli.core.large import STREAMED
 from attncli.core.memory import in_words, memory_available
 from attncli.core.projections import common_dtype
-from attncli.core.tiled import STREAMED
 from attncli.core.trace import STEPS
 from attncli.errors import MachineError
 from attncli.lazy import np

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.core.attend import Rules
 from attncli.core.attend import attend as compute
+from attncli.core.large import is_large
 from attncli.core.masks import MASKS, MaskSpec, mask_spec
 from attncli.core.scores import SCORES, ScoreSpec, score_spec
-from attncli.core.tiled import is_large
 from attncli.core.trace import Trace, wanted
 from attncli.errors import AttnError, InputError, Place, raise_all
 from attncli.problem.matrix import Matrix

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from attncli.core.attend import Attention, Rules
 from attncli.core.blocks import Large, Unit
+from attncli.core.large import LARGE, STREAMED, score_count
 from attncli.core.masks import Extent
 from attncli.core.projections import join_heads
 from attncli.core.streamed import Stream, stream
-from attncli.core.tiled import LARGE, STREAMED, score_count
 from attncli.core.trace import STEPS, Trace
 from attncli.lazy import Array, np
 from attncli.verify.precision import Precision

@@ -13,7 +13,7 @@ from calling import Result
 
 from attncli import attend
 from attncli.core import attend as core
-from attncli.core import streamed, tiled
+from attncli.core import large, streamed, tiled
 
 Cli = Callable[..., Result]
 
@@ -88,7 +88,7 @@ def test_what_is_assumed(cli: Cli, folder: Path, nothing: None) -> None:
 def test_memory_of_the_whole_and_whether_it_fits(
     cli: Cli, folder: Path, nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiled, "LARGE", 10**9)
+    monkeypatch.setattr(large, "LARGE", 10**9)
     told = cli("attend", *_given(folder), "--dry-run").out
     assert "scores: 700 x 800, 2.1 MiB" in told
     assert "as a whole: every step is held" in told

@@ -20,7 +20,7 @@ from calling import Result
 
 from attncli.cli import progress
 from attncli.cli.progress import Bar
-from attncli.core import streamed, tiled
+from attncli.core import large, streamed, tiled
 from attncli.core.attend import Attention
 from attncli.core.blocks import Block, Unit
 from attncli.problem import needs
@@ -47,7 +47,7 @@ def files(tmp_path: Path) -> Path:
 @pytest.fixture
 def blocks_only(monkeypatch: pytest.MonkeyPatch, files: Path) -> Path:
     """From a thousand scores on a problem is large, and the definition, which holds n x m, is never asked."""
-    monkeypatch.setattr(tiled, "LARGE", 1000)
+    monkeypatch.setattr(large, "LARGE", 1000)
 
     def trace(self: Attention, steps: Any) -> Any:
         assert type(self) is not Attention
@@ -105,7 +105,7 @@ def test_heads_and_one_of_them(cli: Cli, blocks_only: Path) -> None:
 
 
 def test_columns_with_heads_go_the_plain_way(cli: Cli, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiled, "LARGE", 1000)
+    monkeypatch.setattr(large, "LARGE", 1000)
     for path in _inputs(files, "h"):
         np.save(path, np.ascontiguousarray(np.load(path).swapaxes(-1, -2)))
     given = ("attend", *_inputs(files, "h"), "--layout", "columns")
@@ -151,7 +151,7 @@ def test_tables_compute_the_rows_they_show(
     result = cli(*given, "--format", format)
     assert sorted(rows) == [*range(5), *range(N - 5, N)]
     with monkeypatch.context() as patch:
-        patch.setattr(tiled, "LARGE", 10**9)
+        patch.setattr(large, "LARGE", 10**9)
         patch.setattr(Attention, "trace", _whole)
         plain = cli(*given, "--format", format)
     assert (result.status, result.err) == (0, plain.err)
@@ -184,7 +184,7 @@ def test_lines_of_many_queries(
     given = ("attend", *_inputs(blocks_only, "h" if "[" in " ".join(more) else ""), *more)
     result = cli(*given)
     with monkeypatch.context() as patch:
-        patch.setattr(tiled, "LARGE", 10**9)
+        patch.setattr(large, "LARGE", 10**9)
         patch.setattr(Attention, "trace", _whole)
         plain = cli(*given)
     assert (result.status, result.err) == (0, plain.err)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, BinaryIO
 
 from attncli.errors import InputError, Place, ShapeError, unknown
@@ -35,8 +35,9 @@ __all__ = [
     "writer",
 ]
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+for _name in sorted(os.listdir(__path__[0])):
+    if _name.endswith(".py") and _name != "__init__.py":
+        import_module(f"{__name__}.{_name[:-3]}")
 
 Stdin = Callable[[], bytes]
 _STDIN = "standard input"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from attncli.core.streamed import Stream
-from attncli.core.visibility import Index
 from attncli.errors import ShapeError
 from attncli.lazy import np
+
+if TYPE_CHECKING:
+    from attncli.core.streamed import Stream
+    from attncli.core.visibility import Index
 
 
 class Target(NamedTuple):
