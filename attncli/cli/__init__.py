@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
+import os
 import signal
 import sys
 from typing import Any
@@ -14,8 +16,20 @@ def main() -> int:
     # Start-up time: the collector finds nothing while modules are imported, and nothing that matters at the very end.
     gc.set_threshold(100_000, 20, 100)
     status = call(sys.argv[1:])
-    gc.freeze()
+    _leave(status)
     return status
+
+
+def _leave(status: int) -> None:
+    """End here and now: taking NumPy's modules apart would last as long as a small problem.
+
+    What registered itself for the end runs, and the streams were flushed by `finish`. Where threads are left, nothing
+    is done, and the interpreter ends as ever.
+    """
+    threading = sys.modules.get("threading")
+    if threading is None or threading.active_count() == 1:
+        atexit._run_exitfuncs()
+        os._exit(status)
 
 
 def _stop(number: int, frame: Any) -> None:
