@@ -1,4 +1,4 @@
-"""NumPy that is imported at its first use, so that --help, completion and usage errors do not pay for it."""
+"""What is made at its first use, so that --help, completion and small problems do not pay for it: NumPy, patterns."""
 
 from __future__ import annotations
 
@@ -26,13 +26,31 @@ def lazy_module(name: str) -> ModuleType:
     return sys.modules.get(name) or _Lazy(name)
 
 
+class _Pattern:
+    """A regular expression that is compiled when something is first matched."""
+
+    def __init__(self, text: str, flags: int = 0) -> None:
+        self._text, self._flags = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        import re
+
+        compiled = re.compile(self._text, self._flags)
+        found = getattr(compiled, name)
+        setattr(self, name, found)  # the next look-up is a plain one
+        return found
+
+
 if TYPE_CHECKING:
+    from re import compile as pattern
+
     import numpy as np
     import numpy.typing as npt
 
     Array = npt.NDArray[Any]
 else:
     np = lazy_module("numpy")
+    pattern = _Pattern
     Array = Any
 
-__all__ = ["Array", "lazy_module", "np"]
+__all__ = ["Array", "lazy_module", "np", "pattern"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -17,3 +18,15 @@ def test_whoever_imports_numpy_first_gets_it_whole(first: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("True True\n", "")
+
+
+def test_a_pattern_is_compiled_when_it_is_first_used() -> None:
+    from attncli.lazy import pattern
+
+    broken = pattern("(")
+    with pytest.raises(re.error):
+        broken.match("x")
+    word = pattern("[a-z]+", re.IGNORECASE)
+    assert word.fullmatch("Ab")
+    assert word.sub("-", "a1b") == "-1-"
+    assert word.pattern == "[a-z]+"

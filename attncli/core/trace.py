@@ -6,13 +6,12 @@ Inside, tokens are rows; `Trace` redoes the layout that was asked for when a ste
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, overload
 
 from attncli.errors import InputError, unknown
-from attncli.lazy import Array, np
+from attncli.lazy import Array, np, pattern
 
 
 class Step(NamedTuple):
@@ -52,7 +51,7 @@ STEPS: dict[str, Step] = {
     )
 }
 
-_ADDRESS = re.compile(r"([A-Za-z_]+)(?:\[\s*(\d+(?:\s*,\s*\d+)*)\s*\])?")
+_ADDRESS = pattern(r"([A-Za-z_]+)(?:\[\s*(\d+(?:\s*,\s*\d+)*)\s*\])?")
 
 
 def parse_address(address: str) -> tuple[str, tuple[int, ...]]:

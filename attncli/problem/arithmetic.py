@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from attncli.lazy import pattern
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-_TOKEN = re.compile(r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z]+)|(\*\*|[-+*/^()√]))")
-_LEFT_OUT = re.compile(r"(?<=[0-9.)])\s*(?=sqrt\b|\()")  # where a product has no sign
+_TOKEN = pattern(r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z]+)|(\*\*|[-+*/^()√]))")
+_LEFT_OUT = pattern(r"(?<=[0-9.)])\s*(?=sqrt\b|\()")  # where a product has no sign
 _LONGEST = 300  # characters
 _DEEPEST = 20  # parentheses
 _BITS = 4000  # of an exact power; a double ends at 1024

@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
+from attncli.lazy import pattern
+
 MARK = "\ue000"  # of private use: what begins the word that stands for a matrix
 _ROW = r"\[[0-9eE+\-., \r\n]+\]"
-_MATRIX = re.compile(rf"\[\s*{_ROW}(?:\s*,\s*{_ROW})*\s*\]")
-_INK = re.compile(r"[^\r\n]")
+_MATRIX = pattern(rf"\[\s*{_ROW}(?:\s*,\s*{_ROW})*\s*\]")
+_INK = pattern(r"[^\r\n]")
 
 
 class Literal:

@@ -6,17 +6,18 @@ import math
 import re
 
 from attncli.errors import InputError, Place
+from attncli.lazy import pattern
 from attncli.problem.arithmetic import NotArithmetic, parse_expression, value_of
 
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_NAMED = re.compile(r"([+-]?)(?:(\.?inf|infinity|∞)|\.?nan)", re.IGNORECASE)
-_PLACES = re.compile(r"[+-]?[0-9]*(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
+_DECIMAL = pattern(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NAMED = pattern(r"([+-]?)(?:(\.?inf|infinity|∞)|\.?nan)", re.IGNORECASE)
+_PLACES = pattern(r"[+-]?[0-9]*(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
 # Digits with marks between them, hex, percent, Fortran and complex numbers: no numbers here, but no words either.
-_SPOILED = re.compile(
+_SPOILED = pattern(
     r"[+-]?(?:0[xob][0-9a-f]+|(?=.*[0-9])[0-9.,:_'\s]+(?:[ed][+-]?[0-9]+)?[%ij]?|[0-9.e]+[+-][0-9.e]*[ij])",
     re.IGNORECASE,
 )
-_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?")
+_THOUSANDS = pattern(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?")
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―﹣－"), "-")
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from attncli.errors import AttnError, InputError, Place, ShapeError, raise_all
-from attncli.lazy import np
+from attncli.lazy import np, pattern
 from attncli.problem.literals import Literal
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import parse_number, quote
 from attncli.problem.yamltree import BOOL, NULL, Node, is_plain, place_of
 
 # All that plain decimals are made of: float() reads nothing else out of these characters.
-_DECIMALS = re.compile(r"[0-9.eE,+-]*")
+_DECIMALS = pattern(r"[0-9.eE,+-]*")
 _MOST_ERRORS = 10
 
 

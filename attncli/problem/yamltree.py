@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from attncli.errors import AttnError, InputError, Place, raise_all
+from attncli.lazy import pattern
 from attncli.problem.literals import MARK, Literal, Literals
 from attncli.problem.numbers import parse_number, quote
 from attncli.problem.text import decode, lines_of
@@ -25,10 +26,10 @@ EXPANDED = 1_000_000  # nodes that aliases may add
 NULL = frozenset(("", "~", "null", "Null", "NULL"))
 BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _TAG = "implicit"  # what the resolver says of every node that has no tag of its own
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_UNPRINTABLE = pattern("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 # No number begins so; true, false and null do.
-_WORD = re.compile("(?!sqrt|inf|nan)[a-z_]", re.IGNORECASE | re.ASCII)
-_SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+_WORD = pattern("(?!sqrt|inf|nan)[a-z_]", re.IGNORECASE | re.ASCII)
+_SURROGATES = pattern(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 
 def compose(

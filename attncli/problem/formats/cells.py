@@ -7,13 +7,14 @@ from functools import cache
 from typing import NamedTuple
 
 from attncli.errors import InputError, Place, UsageError
+from attncli.lazy import pattern
 from attncli.problem.numbers import quote
 
 BLANKS = " "  # as a separator: any run of blanks and tabs
 
-_END = re.compile(r"\r\n|\n|\r")
-_SEP_LINE = re.compile(r"sep=(.)?[ ]*(?:\r\n|\n|\r|\Z)", re.IGNORECASE)
-_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
+_END = pattern(r"\r\n|\n|\r")
+_SEP_LINE = pattern(r"sep=(.)?[ ]*(?:\r\n|\n|\r|\Z)", re.IGNORECASE)
+_QUOTED = pattern(r'"((?:[^"]|"")*)"')
 _NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "blank": BLANKS, "blanks": BLANKS, "space": BLANKS}
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from attncli.errors import AttnError, InputError, Place, ShapeError, raise_all
-from attncli.lazy import np
+from attncli.lazy import np, pattern
 from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source
 from attncli.problem.formats.cells import BLANKS, Row, cells_of, separator_of, split
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import is_number, looks_like_number, parse_number, quote
 from attncli.problem.text import decode, lines_of
 
-_DECIMALS = re.compile(r"[0-9.eE+ ,-]*")  # float() reads nothing else out of these characters
+_DECIMALS = pattern(r"[0-9.eE+ ,-]*")  # float() reads nothing else out of these characters
 _LEFT_OUT = frozenset(("", "?", "~", "_"))
 _MOST_ERRORS = 10
 _OPTIONS = "--header yes|no and --labels yes|no say what is what"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attncli.lazy import np
+from attncli.lazy import np, pattern
 from attncli.problem.formats.base import Part
 from attncli.problem.formats.cells import BLANKS
 from attncli.problem.numbers import looks_like_number
 
-_UNSAFE = re.compile(r"[\s\",;]|^[#\ufeff]|^sep=|^$", re.IGNORECASE)
+_UNSAFE = pattern(r"[\s\",;]|^[#\ufeff]|^sep=|^$", re.IGNORECASE)
 
 
 def lines(part: Part, separator: str) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from attncli.errors import AttnError, InputError, Place, raise_all
+from attncli.lazy import pattern
 from attncli.problem.formats.base import os_error
 
 
@@ -27,7 +27,7 @@ class Together:
 
 Content = bytes | Callable[[BinaryIO], None] | Together
 
-_DESCRIPTOR = re.compile(r"(?:/dev/(?=std)|/dev/fd/|/proc/self/fd/)(stdout|stderr|[0-9]+)")
+_DESCRIPTOR = pattern(r"(?:/dev/(?=std)|/dev/fd/|/proc/self/fd/)(stdout|stderr|[0-9]+)")
 _STREAMS = {"stdout": "1", "stderr": "2"}
 
 

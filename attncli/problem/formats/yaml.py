@@ -9,12 +9,13 @@ from typing import Any, BinaryIO
 
 from attncli.core.trace import STEPS
 from attncli.errors import InputError, unknown
+from attncli.lazy import pattern
 from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import is_number, quote
 
-_SIMPLE = re.compile("[A-Za-z0-9_ .:<>/-]*")
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+_SIMPLE = pattern("[A-Za-z0-9_ .:<>/-]*")
+_ESCAPED = pattern("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
 def write(stream: BinaryIO, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> None:
