@@ -14,7 +14,7 @@ from typing import Any
 from attncli.errors import Place, UsageError, unknown
 
 
-@dataclass(frozen=True)
+@dataclass
 class Entry:
     """One registered function, with what is told about it."""
 

@@ -27,7 +27,7 @@ EMPTY_ROWS = ("zero", "nan", "uniform", "error")
 LATER_STEPS = ("kernel", "scores", "scaled", "masked", "weights")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rules:
     """How to compute: everything that is no matrix.
 

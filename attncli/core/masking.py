@@ -20,7 +20,7 @@ mask = MASKS
 ALIGNMENTS = ("top-left", "bottom-right")
 
 
-@dataclass(frozen=True)
+@dataclass
 class At:
     """Where scores lie: index arrays that broadcast to the part of (*batch, H, n, m) that is asked for.
 
@@ -38,7 +38,7 @@ class At:
         return replace(self, query=self.query[queries], position=self.position[queries], key=self.key[keys])
 
 
-@dataclass(frozen=True)
+@dataclass
 class Extent:
     """The sizes that masks are made for: batch axes, H heads (None without), n queries, m keys, of them `past`."""
 
@@ -63,7 +63,7 @@ class Extent:
         return At(sequence, head, query, np.arange(self.m), query + offset)
 
 
-@dataclass(frozen=True)
+@dataclass
 class MaskSpec:
     """A mask with its arguments, as it was asked for; `bind` makes it for given sizes."""
 

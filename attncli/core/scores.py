@@ -22,7 +22,7 @@ score = SCORES
 _INSIDE = 2**22  # numbers that a score holds at once on its way to (..., n, m)
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScoreSpec:
     """A score function with its parameters filled in."""
 

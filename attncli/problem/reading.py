@@ -44,7 +44,7 @@ class SharedFiles:
         return self._known[key]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reading:
     """base: the folder of relative paths, None for the current one. stdin: gives standard input, once.
 

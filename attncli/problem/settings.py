@@ -73,7 +73,7 @@ def _fixed(*names: str) -> Callable[[], list[str]]:
     return lambda: list(names)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Field:
     """One thing that can be said.
 

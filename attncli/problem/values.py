@@ -18,7 +18,7 @@ class Setting(NamedTuple):
     place: Place | str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class StageRef:
     """`{stage: encoder, step: output}`: a step of an earlier stage, in place of a matrix until that stage is solved."""
 
@@ -27,7 +27,7 @@ class StageRef:
     place: Place | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScoreChoice:
     """A score by name, or a callable f(q, k, *, ...), with the parameters that stand beside it."""
 
@@ -36,7 +36,7 @@ class ScoreChoice:
     place: Place | str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class MaskChoice:
     """A mask by name, or a predicate; its argument is text or numbers as written, or a matrix that was read."""
 
@@ -46,7 +46,7 @@ class MaskChoice:
     place: Place | str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Hand:
     """The numbers that somebody calculated by hand for one step.
 

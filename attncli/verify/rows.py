@@ -22,7 +22,7 @@ from attncli.verify.written import Written
 Index = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class RowsExtent(Extent):
     """The sizes of the whole problem, and which rows of which sequence (a place in `batch`) are looked at."""
 
