@@ -17,7 +17,6 @@ import pytest
 from batches import ATTNCLI, results, run, write_problems
 
 pytestmark = pytest.mark.cluster
-pytest.importorskip("distributed")
 
 
 @dataclass
