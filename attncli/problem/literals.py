@@ -49,6 +49,12 @@ class Literal:
         """How many nodes it stands for."""
         return 1 + sum(1 + len(row) for row in self.rows)
 
+    @property
+    def spelling(self) -> list[list[str]]:
+        """Its numbers as they are written, row by row."""
+        rows = self.text.strip()[1:-1].split("[")[1:]
+        return [[cell.strip() for cell in row.partition("]")[0].split(",")] for row in rows]
+
     @cached_property
     def value(self) -> list[Any]:
         """The nodes of its rows, with the places that they have in the whole text."""

@@ -160,6 +160,8 @@ def _refuse_overflow(rows: list[list[Node]], file: str) -> None:
 
 
 def _spelled(node: Node, blanks: bool) -> list[Any]:
+    if isinstance(node, Literal):
+        return node.spelling
     return [
         _spelled(child, blanks) if child.id == "sequence" else None if blanks and _is_blank(child) else child.value
         for child in node.value

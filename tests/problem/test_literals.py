@@ -119,3 +119,12 @@ def test_what_is_wrong_is_told_with_its_place(text: str, told: str) -> None:
 def test_arithmetic_is_no_plain_number() -> None:
     matrix = matrix_from_node(compose("X: [[1, 2^-1], [3, 4]]", "p.yaml").value[0][1], "p.yaml")
     assert matrix.array.tolist() == [[1.0, 0.5], [3.0, 4.0]]
+
+
+def test_spelling_is_that_of_the_parsed_nodes() -> None:
+    text = "X: [[1.50, -2e3 ,+0.0],\n  [ 3,4 ,\n 5.]]\nY: [[ 7 ]]\n"
+    root = compose(text, "p.yaml")
+    for _, node in root.value:
+        assert isinstance(node, Literal)
+        assert node.spelling == [[cell.value for cell in row.value] for row in node.value]
+    assert root.value[0][1].spelling == [["1.50", "-2e3", "+0.0"], ["3", "4", "5."]]
