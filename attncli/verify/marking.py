@@ -187,17 +187,15 @@ class Marking:
         shown = {name: entry.shown(array) for name, array in shown.items()}
         rows, columns = trace.axes(entry.address)
         row_labels, column_labels = trace.labels(entry.address)
-        cells = []
-        for index in np.argwhere(shown["codes"] > AGREES):
-            at = tuple(int(i) for i in index)
-            ends = _told(float(shown["low"][at]), float(shown["high"][at]), float(shown["exact"][at]))
-            code = int(shown["codes"][at])
-            cells.append(
-                CellMark(
-                    (*entry.indices, *(i + 1 for i in at)), row_labels[at[-2]], column_labels[at[-1]], VERDICTS[code],
-                    float(shown["hand"][at]), float(shown["exact"][at]), ends, float(shown["unit"][at]),
-                )
-            )  # fmt: skip
+        marked = np.argwhere(shown["codes"] > AGREES)
+        numbers = [shown[name][tuple(marked.T)].tolist() for name in ("codes", "hand", "unit", "exact", "low", "high")]
+        cells = [
+            CellMark(
+                (*entry.indices, *(i + 1 for i in at)), row_labels[at[-2]], column_labels[at[-1]], VERDICTS[code],
+                hand, right, _told(low, high, right), unit,
+            )
+            for at, code, hand, unit, right, low, high in zip(marked.tolist(), *numbers, strict=True)
+        ]  # fmt: skip
         verdict = VERDICTS[max(AGREES, int(codes.max(initial=AGREES)))]
         return StepMark(
             entry.address, verdict, rows, columns, row_labels, column_labels, cells,
