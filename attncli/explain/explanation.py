@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from attncli.core.masking import Extent, Masks
-from attncli.core.scores import SCORES
 from attncli.core.trace import Trace
 from attncli.errors import InputError
 from attncli.explain.parts import workings
@@ -203,9 +202,3 @@ def _group(step: str, lines: list[Line]) -> Group:
     if len(lines) <= _LINES:
         return Group(step, lines)
     return Group(step, lines[:_FIRST], len(lines) - _FIRST)
-
-
-def formula_of(problem: Problem, trace: Trace) -> str:
-    """The score's formula, as its entry tells it."""
-    name = str(trace.score["name"])
-    return SCORES.find(name).formula if name in SCORES else name

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from attncli.errors import AttnError, InputError, Place, UsageError, nearest, unknown
+from attncli.errors import InputError, Place, UsageError, nearest, unknown
 
 # What a check says of a number: what is wrong, and what mends it; None if nothing is.
 Complaint = tuple[str, str] | None
@@ -273,10 +273,3 @@ def check_choice(field: Field, name: str, place: Place | str | None) -> str:
     if names and name not in names:
         raise unknown(_KINDS_OF_NAME.get(field.name, field.name.replace("_", " ")), name, names, place=place)
     return name
-
-
-def at_option(field: Field, error: AttnError) -> AttnError:
-    """The error, said to be at the option of that field unless it knows its place."""
-    for inner in error.errors():
-        inner.place = inner.place or field.said_as
-    return error

@@ -70,8 +70,3 @@ def placed(place: Place | str | None) -> Iterator[None]:
             if inner.place is None:
                 inner.place = place
         raise
-
-
-def place_text(place: Place | str | None) -> Place | None:
-    """The place as a Place: an option's name counts as a file without lines."""
-    return Place(place) if isinstance(place, str) else place

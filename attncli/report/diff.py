@@ -110,9 +110,7 @@ def _histogram(found: Difference, look: Look) -> Iterator[str]:
     """A bar a class: how many numbers are so many ulp apart."""
     yield f"ulp of {found.unit}"
     mark = "█" if look.can_show("█") else "#"
-    names = [
-        str(low) if low == high else f"{low}-{high}" if high else f"{low} or more" for low, high, _ in found.classes
-    ]
+    names = [_class(low, high) for low, high, _ in found.classes]
     most = max((count for *_, count in found.classes), default=0)
     width, digits = max(map(len, names), default=0), len(str(most))
     for name, (*_, count) in zip(names, found.classes, strict=True):
