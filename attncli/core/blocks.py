@@ -28,7 +28,7 @@ _HIDDEN_LAYER = 2**16  # numbers of a hidden layer at once: they stay in the sec
 _CONVERTED_BY_BLOCK = ("Q", "K", "V", "bias", "kernel", "scores", "scaled", "masked")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Unit:
     """Rows start:stop of one sequence and head."""
 
@@ -117,13 +117,17 @@ class Large(Attention):
         widest = 1 if registered else 8  # a stranger may hold more than n x m
         return int(min(256, max(1, _BLOCK_BYTES // (_ARRAYS * widest * max(1, self.extent.m) * self.dtype.itemsize))))
 
-    def own(self, array: Array, index: Index) -> Array:
-        """The matrix of one sequence and head, of an array whose leading axes broadcast; grouped heads are shared."""
+    def spot(self, array: Array, index: Index) -> Index:
+        """Where the matrix of one sequence and head lies among leading axes that broadcast; grouped heads share one."""
         leading = array.shape[:-2]
         picked = list(index[len(index) - len(leading) :])
         if self.extent.heads is not None and leading:
             picked[-1] = picked[-1] * leading[-1] // self.extent.heads
-        matrix: Array = array[tuple(i if size > 1 else 0 for i, size in zip(picked, leading, strict=True))]
+        return tuple(i if size > 1 else 0 for i, size in zip(picked, leading, strict=True))
+
+    def own(self, array: Array, index: Index) -> Array:
+        """The matrix of one sequence and head."""
+        matrix: Array = array[self.spot(array, index)]
         return matrix
 
     def converted(self, name: str, array: Array, index: Index) -> Array:

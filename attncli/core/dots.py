@@ -1,12 +1,13 @@
-"""Softmax attention over dot products of finite numbers, as the tiles need it: its sizes, and what bounds its scores.
+"""Softmax attention over dot products, as the tiles need it: its sizes, and what bounds its scores.
 
 Letters: n queries, m keys, d_k, d_v widths; a tile is a x r queries by b x c keys.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from attncli.core.blocks import Large, Unit
@@ -19,6 +20,8 @@ LOG2_E = 1.4426950408889634
 # also keeps off NumPy's trap: float32 exp2 does every number beyond +-126 by itself, 0.2 % of them double its time
 # and 1 % take six times as long (exp does not, in float32), so exp2 is only used where none can be there.
 _ROOM = {"float32": 50, "float64": 400}
+# What must not be exceeded on the way: an eighth of the largest number.
+_REACH = {"float32": 2.0**125, "float64": 2.0**1021}
 _PART = 2**18  # numbers looked through at once
 
 
@@ -31,23 +34,50 @@ class Sizes(NamedTuple):
     c: int
 
     @classmethod
-    def for_width(cls, width: int) -> Sizes:
-        """The tile for keys and values of that width, which stays in the second-level cache."""
-        return cls(4, 64, 4, 128) if width <= 64 else cls(1, 512, 1, 512)
+    def find(cls, width: int, dtype: np.dtype) -> Sizes:
+        """The tile for keys and values of that width: products just below OpenBLAS's limit of a million steps for
+        those that it does without packing, and scores that stay in the second-level cache.
+        """
+        a, r = 8, 64
+        c = min(128, 10**6 // (r * max(1, width)) // 16 * 16)
+        return cls(a, r, max(1, 2**19 // (a * r * c * dtype.itemsize)), c) if c >= 32 else cls(1, 512, 1, 512)
+
+
+class Head(NamedTuple):
+    """One sequence and head: its matrices, and the length of its longest key.
+
+    q: (n, d_k)   k: (m, d_k)   v: (m, d_v)
+    """
+
+    q: Array
+    k: Array
+    v: Array
+    longest_key: float
+
+
+class Queries(NamedTuple):
+    """Queries of a block, scaled: (r, d_k).
+
+    safe: |q| |k| bounds all scores so that none can overflow or vanish; they are powers of 2 then, not of e.
+    shifted: the maximum of a row is to be subtracted from its scores. Neither: it may well go without.
+    """
+
+    scaled: Array
+    safe: bool
+    shifted: bool
 
 
 @dataclass
 class Dots:
     """One softmax attention over dot products: s = q . k scale, then soft cap, then bias.
 
-    q: (*lead, n, d_k)   k: (*lead, m, d_k)   v: (*lead, m, d_v), of one sequence and head at a time through `own`.
     keys, values: k and v in the dtype that is computed in, of one sequence and head at a time.
-    view: what a block of queries sees; None where nothing is masked. Numbers are finite, bias finite or -inf.
-    unshifted: no score can overflow or vanish under 2^s (|q| |k| scale bounds it), so no maximum is subtracted.
+    view: what a block of queries sees; None where nothing is masked.
     widths: d_k and d_v.
+    steep: sequences and heads in which a block was found to need a shift.
     """
 
-    own: Callable[[Index], tuple[Array, Array, Array]]
+    head: Callable[[Index], Head]
     keys: Callable[[Index], Array]
     values: Callable[[Index], Array]
     bias: Callable[[Index, slice], Array] | None
@@ -55,13 +85,34 @@ class Dots:
     dtype: np.dtype
     scale: float
     softcap: float | None
-    unshifted: bool
     sizes: Sizes
     widths: tuple[int, int]
+    steep: set[Index] = field(default_factory=set)
+
+    def queries(self, unit: Unit) -> Queries | None:
+        """The queries of a block, ready for their products with the keys. None: scores overflow, or not all numbers
+        of queries, keys and bias are finite (a bias may be -inf): a case for the definition.
+        """
+        head, part = self.head(unit.index), slice(unit.start, unit.stop)
+        q, convert = head.q[part].astype(self.dtype, copy=False), self.dtype.type
+        factor, cap = self.scale / (self.softcap or 1), self.softcap
+        scaled = q * convert(factor * LOG2_E if cap is None else factor)
+        longest = _longest(scaled) * (1 if cap is None else LOG2_E)
+        bias = 0.0 if self.bias is None else _largest_bias(self.bias(unit.index, part), self.dtype)
+        ratio = longest * head.longest_key
+        bound = ratio * (cap or 1)  # of the scores, as powers of 2, before the cap
+        if not longest + ratio + bound + bias < _REACH[self.dtype.name]:  # NaN too
+            return None
+        if cap is not None:
+            bound = min(bound, cap * LOG2_E)
+        safe = self.bias is None and bound <= _ROOM[self.dtype.name] and unit.index not in self.steep
+        # NumPy's float64 exp is slow where the result vanishes, so a shift is the safer way there.
+        shifted = not safe and (self.dtype.itemsize == 8 or unit.index in self.steep)
+        return Queries(scaled if safe or cap is not None else q * convert(factor), safe, shifted)
 
 
 def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
-    """The problem as a softmax over dot products of finite numbers; None where it is none, or where they overflow."""
+    """The problem as a softmax over dot products; None where it is none."""
     q, k, v, score = large.parts.q, large.parts.k, large.parts.v, large.score
     masks = large.masks if large.rules.masks else None
     if score is None or q is None or k is None or large.begin is not None:
@@ -77,31 +128,28 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
         if score.function is cosine:
             q, k = direction(q.astype(large.dtype, copy=False)), direction(k.astype(large.dtype, copy=False))
     v = k[..., :0] if v is None else v
-    softcap = large.rules.softcap
-    with np.errstate(all="ignore"):
-        factor = abs(large.scale) * (1 if softcap is None else 1 / softcap) * LOG2_E
-        longest, bound = _longest(q, large.dtype), abs(large.scale)
-        bound *= longest * _longest(k, large.dtype)
-        value = _longest(v, large.dtype)
-        bias = 0.0 if large.bias is None else _largest(large.bias, large.dtype)
-        limit = float(np.finfo(large.dtype).max) / 8
-        reach = np.max([longest * factor, bound * max(1, factor), bound + bias, value * k.shape[-2]])
-    if not reach < limit:  # NaN too
-        return None
-    capped = bound if softcap is None else min(bound, softcap)
-    room = _ROOM[large.dtype.name]
-    ordinary = value == 0 or 2.0**-40 < value < 2.0**40
+    longest: dict[Index, float] = {}
+    heads: dict[Index, Head] = {}
+
+    def head(index: Index) -> Head:
+        found = heads.get(index)
+        if found is None:  # two threads may both look; that costs less than to wait for each other
+            spot = large.spot(k, index)
+            if spot not in longest:  # query heads may share a key head
+                longest[spot] = float(np.max([_longest(part) for part in _parts(k[spot], large.dtype)]))
+            found = heads[index] = Head(large.own(q, index), k[spot], large.own(v, index), longest[spot])
+        return found
+
     return Dots(
-        own=lambda index: (large.own(q, index), large.own(k, index), large.own(v, index)),
+        head=head,
         keys=lambda index: large.converted("K", k, index),
         values=lambda index: large.converted("V", v, index),
         bias=None if large.bias is None else large.bias_rows,
         view=None if masks is None else large.view,
         dtype=large.dtype,
         scale=large.scale,
-        softcap=softcap,
-        unshifted=large.bias is None and ordinary and capped * LOG2_E <= room,
-        sizes=sizes or Sizes.for_width(max(k.shape[-1], v.shape[-1])),
+        softcap=large.rules.softcap,
+        sizes=sizes or Sizes.find(max(k.shape[-1], v.shape[-1]), large.dtype),
         widths=(k.shape[-1], v.shape[-1]),
     )
 
@@ -109,18 +157,22 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
 def _parts(x: Array, dtype: np.dtype) -> Iterator[Array]:
     """So few rows at a time that they stay in the cache, in the dtype that is computed in."""
     rows = max(1, _PART // max(1, x.shape[-1]))
-    for index in np.ndindex(*x.shape[:-2]):
-        for i in range(0, x.shape[-2], rows):
-            yield x[index][i : i + rows].astype(dtype, copy=False)
+    for i in range(0, len(x), rows):
+        yield x[i : i + rows].astype(dtype, copy=False)
 
 
-def _longest(x: Array, dtype: np.dtype) -> float:
-    """The length of the longest row; NaN if a number is NaN, inf if the square overflows."""
-    longest = [np.max(np.vecdot(part, part)) for part in _parts(x, dtype) if part.size]
-    return float(np.sqrt(np.max(longest))) if longest else 0.0
+def _longest(x: Array) -> float:
+    """No less than the length of the longest row; NaN if a number is NaN, inf if the square overflows."""
+    lost = x.shape[-1] * float(np.finfo(x.dtype).tiny)  # squares smaller than that vanish
+    return math.sqrt(float(np.vecdot(x, x).max(initial=0)) + lost)
 
 
-def _largest(x: Array, dtype: np.dtype) -> float:
-    """The largest absolute value, -inf aside; NaN if a number is NaN."""
-    found = [np.max(np.abs(np.where(np.isneginf(part), 0, part))) for part in _parts(x, dtype) if part.size]
-    return float(np.max(found)) if found else 0.0
+def _largest_bias(x: Array, dtype: np.dtype) -> float:
+    """The largest absolute value, -inf aside, which hides a key; NaN if a number is NaN."""
+    found = [0.0]
+    for part in _parts(x, dtype):
+        least = float(part.min(initial=0))
+        if least == -math.inf:
+            least = float(part.min(where=~np.isneginf(part), initial=0))
+        found += [float(part.max(initial=0)), -least]
+    return float(np.max(found))

@@ -86,8 +86,10 @@ def spoiled_values(v: Array, counted: Array) -> Array:
 
 def attended_values(reaching: Array, extent: Extent) -> list[str]:
     """The note that places a NaN or infinity among the values that count, (..., m), if there is any."""
+    if not reaching.any():
+        return []
     places = [_where("key", index, extent) for index in np.argwhere(reaching)[: _LISTED + 1]]
-    return [f"NaN or infinity among the values that count: {_listed(places, int(reaching.sum()))}"] if places else []
+    return [f"NaN or infinity among the values that count: {_listed(places, int(reaching.sum()))}"]
 
 
 def _where(kind: str, index: Array | Sequence[int], extent: Extent) -> str:

@@ -1,21 +1,46 @@
 """Softmax attention tile by tile, for scores that are dot products of finite numbers: what a row needs is a running
 maximum, a running sum and a running output, so that no more than a tile of scores is ever held.
 
-Letters: n queries, m keys, d_k, d_v widths; a tile is a x r queries by b x c keys, and lies with the keys first,
-(b, a, c, r). Narrow ones are cut into parts of 64 x 128, since OpenBLAS does a product of fewer than a million steps
-without packing its factors first, which is a seventh of the time of the large product.
+Letters: n queries, m keys, d_k, d_v widths; a tile is a parts of r queries by b strips of c keys, and lies with the
+keys first, (b, a, c, r). A part by a strip is a product small enough for OpenBLAS not to pack its factors first, which
+is a seventh of the time of a large product. Sums are kept by strip until the block is done, which saves a pass.
 """
 
 from __future__ import annotations
 
+import math
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
 from attncli.core.blocks import Unit
-from attncli.core.dots import LOG2_E, Dots
+from attncli.core.dots import LOG2_E, Dots, Queries
+from attncli.core.visibility import RowsView, Tile
 from attncli.core.workers import scratch
 from attncli.lazy import Array, np
 
+# Products of smaller values with e^s that is not shifted may vanish, and what vanished may count in a smaller sum.
+_TINY = 2.0**-40
+
+
+class _Memory(NamedTuple):
+    """A tile's part of the memory: scores (strips, parts, c, r), the same transposed, and what it adds to what."""
+
+    queries: Array
+    scores: Array
+    weights: Array
+    products: Array
+    sums: Array
+    ones: Array
+    into: list[tuple[Array, Array]]
+    whole: bool
+
 
 class Tiler:
-    """The scratch memory of one thread, and the way through one block of queries."""
+    """The memory of one thread, and the way through one block of queries.
+
+    largest: (a, r)   below: sums of e^s, (b, a, 1, r)   total: sums of e^s v, (b, a, r, d_v), both in units of
+    e^largest, which stays 0 where the scores need no shift.
+    """
 
     def __init__(self, dots: Dots) -> None:
         self.dots = dots
@@ -23,169 +48,219 @@ class Tiler:
         d_k, d_v = dots.widths
         dtype = dots.dtype
         self.scores = scratch((b * a * c * r,), dtype)
-        self.parts = scratch((b, a, r, d_v), dtype)
-        self.sums = scratch((b, a, 1, r), dtype)
-        self.total, self.more = scratch((a, r, d_v), dtype), scratch((a, r, d_v), dtype)
         self.turned = scratch((a, d_k, r), dtype)
-        self.padded_k, self.padded_v = scratch((b * c, d_k), dtype), scratch((b * c, d_v), dtype)
         self.ones = np.ones((1, c), dtype)
+        self.largest = scratch((a, r), dtype)
+        # Total and below lie side by side, so that a tile is added to both at once.
+        self.so_far, self.more = scratch((b * a * r * (d_v + 1),), dtype), scratch((b * a * r * (d_v + 1),), dtype)
+        self.total, self.below = _side_by_side(self.so_far, (b, a, r, d_v), (b, a, 1, r))
+        self.memories: dict[tuple[int, int, int, int], _Memory] = {}
 
-    def block(self, unit: Unit, output: Array) -> tuple[Array, Array]:
-        """Fill the output (rows, d_v); log of the sum (rows, 1) and which queries see nothing (rows, 1)."""
-        dots, sizes = self.dots, self.dots.sizes
-        q, k, v = dots.own(unit.index)
-        part = slice(unit.start, unit.stop)
-        rows = unit.stop - unit.start
-        a = -(-rows // sizes.r)
-        self._turn(q[part], a)
+    def block(self, unit: Unit, output: Array) -> tuple[Array, Array] | None:
+        """Fill the output (rows, d_v); log of the sum (rows, 1) and which queries see nothing (rows, 1).
+
+        None: what goes in or comes out is not finite, a case for the definition.
+        """
+        queries = self.dots.queries(unit)
+        if queries is None:
+            return None
+        got, sums, logarithm = self._attend(unit, queries)
+        if not (queries.shifted or _went_well(got, sums, queries.safe)):
+            self.dots.steep.add(unit.index)
+            queries = self.dots.queries(unit)
+            assert queries is not None
+            got, sums, logarithm = self._attend(unit, queries)
+        output[...] = got
+        return (logarithm, sums == 0) if _largest(got) < math.inf else None  # neither for NaN
+
+    def _attend(self, unit: Unit, queries: Queries) -> tuple[Array, Array, Array]:
+        """The output, the sums of e^s, in units of what was subtracted, and their logarithm."""
+        dots, head = self.dots, self.dots.head(unit.index)
+        (_, r, b, c), k, v = dots.sizes, head.k, head.v
+        rows, m = unit.stop - unit.start, len(k)
+        self.queries, self.fresh = queries, True
+        self._turn(queries.scaled)
+        self.largest[...] = -np.inf if queries.shifted else 0
         view = dots.view(unit) if dots.view else None
-        bias = dots.bias(unit.index, part) if dots.bias else None
-        lonely = _Lonely(rows) if dots.unshifted and (view is not None or k.shape[0] == 1) else None
-        largest = np.full((a, sizes.r), -np.inf, dots.dtype)
-        total, denominator = self.total[:a], np.zeros((a, sizes.r), dots.dtype)
-        total[...] = 0
-        m = k.shape[0]
-        spans = view.spans(sizes.c, sizes.b) if view else _all_spans(m, sizes.b * sizes.c)
-        for low, high, asked in spans:
-            shown = view.shown(low, high) if view and asked else None
-            if shown is not None and view and view.others and not shown.any():
-                continue  # spans() knows of the rest
-            b = -(-(high - low) // sizes.c)
-            keys, values = (
-                _padded(x[low:high], pad, b * sizes.c, dots.dtype)
-                for x, pad in ((k, self.padded_k), (v, self.padded_v))
-            )
-            scores = self.scores[: b * a * sizes.c * sizes.r].reshape(b, a, sizes.c, sizes.r)
-            np.matmul(keys.reshape(b, 1, sizes.c, keys.shape[1]), self.turned[:a], out=scores)
-            tile_bias = None if bias is None else bias[:, low:high]
-            hidden = self._hidden(shown, tile_bias, (rows, high - low), (a, b))
+        bias = dots.bias(unit.index, slice(unit.start, unit.stop)) if dots.bias else None
+        by_key = view is not None and bool(view.others)  # a mask that has to be asked key by key
+        lonely = _Lonely(rows) if by_key and not queries.shifted else None
+        for tile in all_tiles(m, b, c, -(-rows // r)) if view is None else view.tiles(r, b, c):
+            hidden = view.hidden(tile.low, tile.high) if view is not None and tile.cells else None
             if lonely is not None:
-                lonely.see(shown, low, high)
-            self._exponentials(scores, hidden, tile_bias, largest, total, denominator)
-            parts = self.parts[:b, :a]
-            np.matmul(scores.swapaxes(2, 3), values.reshape(b, 1, sizes.c, values.shape[1]), out=parts)
-            np.add.reduce(parts, axis=0, out=self.more[:a])
-            total += self.more[:a]
-            sums = np.matmul(self.ones, scores, out=self.sums[:b, :a])
-            denominator += np.add.reduce(sums, axis=(0, 2))
-        below = denominator.reshape(-1, 1)[:rows]
-        np.divide(total.reshape(-1, total.shape[-1])[:rows], np.where(below == 0, 1, below), out=output)
-        if lonely is not None:
-            lonely.settle(output, v)
-        shift = 0 if dots.unshifted else largest.reshape(-1, 1)[:rows]
-        return np.log(below) + shift, below == 0
+                lonely.see(hidden, tile)
+            if not by_key or hidden is None or not hidden.all():
+                own = slice(tile.low, tile.high)
+                self._see(tile, k[own], v[own], hidden, None if bias is None else bias[:, own])
+        if self.fresh:
+            self._begin()
+        sums = np.add.reduce(self.below, axis=0).reshape(-1, 1)[:rows]
+        output = np.add.reduce(self.total, axis=0).reshape(-1, v.shape[1])[:rows]
+        empty = sums == 0
+        output /= np.where(empty, 1, sums) if empty.any() else sums
+        if not queries.shifted:
+            _settle(output, v, lonely, view)
+        return output, sums, np.log(sums) + self.largest.reshape(-1, 1)[:rows]
 
-    def _turn(self, q: Array, a: int) -> None:
-        """q, scaled, with the features first: (a, d_k, r); rows that fill up the last part are zeros."""
-        dots, r = self.dots, self.dots.sizes.r
-        factor = dots.scale if dots.softcap is None else dots.scale / dots.softcap
-        if dots.unshifted and dots.softcap is None:
-            factor *= LOG2_E
-        rows = q.shape[0]
+    def _begin(self) -> None:
+        self.so_far[...] = 0
+        self.fresh = False
+
+    def _turn(self, q: Array) -> None:
+        """q with the features first: (a, d_k, r); rows that fill up the last part are zeros."""
+        rows, d_k = q.shape
+        r = self.dots.sizes.r
         whole = rows // r
-        scaled = q.astype(dots.dtype, copy=False) * dots.dtype.type(factor)
-        self.turned[:whole] = scaled[: whole * r].reshape(whole, r, q.shape[1]).swapaxes(1, 2)
-        if whole < a:
-            self.turned[whole, :, : rows - whole * r] = scaled[whole * r :].T
+        self.turned[:whole] = q[: whole * r].reshape(whole, r, d_k).swapaxes(1, 2)
+        if rows > whole * r:
+            self.turned[whole, :, : rows - whole * r] = q[whole * r :].T
             self.turned[whole, :, rows - whole * r :] = 0
 
-    def _hidden(
-        self, shown: Array | None, bias: Array | None, shape: tuple[int, int], parts: tuple[int, int]
-    ) -> Array | None:
-        """Where the tile is hidden, (b, a, c, r), by masks, by a bias of -inf, or for filling it up; None: nowhere."""
-        (rows, keys), (a, b) = shape, parts
-        r, c = self.dots.sizes.r, self.dots.sizes.c
-        barred = None if bias is None else np.isneginf(bias)
-        filled_up = keys < b * c
-        if shown is None and not filled_up and (barred is None or not barred.any()):
-            return None
-        hidden = np.ones((b * c, a * r), bool)
-        if shown is None:
-            hidden[:keys, :rows] = False
-        else:
-            np.logical_not(np.broadcast_to(shown, shape).T, out=hidden[:keys, :rows])
-        if barred is not None:
-            hidden[:keys, :rows] |= barred.T
-        return hidden.reshape(b, c, a, r).swapaxes(1, 2)
+    def _memory(self, strips: int, first: int, last: int, width: int) -> _Memory:
+        """Where a tile of that shape is computed, and added to."""
+        a, r, b, _ = self.dots.sizes
+        shape, d_v = (strips, last - first), self.dots.widths[1]
+        (scores,) = _side_by_side(self.scores, (*shape, width, r))
+        products, sums = _side_by_side(self.more, (*shape, r, d_v), (*shape, 1, r))
+        whole = shape == (b, a)
+        return _Memory(
+            queries=self.turned[first:last],
+            scores=scores,
+            weights=scores.swapaxes(2, 3),
+            products=products,
+            sums=sums,
+            ones=self.ones[:, :width],
+            into=[(self.so_far, self.more)]
+            if whole
+            else [(self.total[:strips, first:last], products), (self.below[:strips, first:last], sums)],
+            whole=whole,
+        )
 
-    def _exponentials(
-        self, scores: Array, hidden: Array | None, bias: Array | None, largest: Array, total: Array, below: Array
-    ) -> None:
-        """e^s in place of the scores, 0 where hidden, in units of e^largest; what was summed so far, in its units."""
-        dots = self.dots
+    def _see(self, tile: Tile, keys: Array, values: Array, hidden: Array | None, bias: Array | None) -> None:
+        """Add to the sums what the keys of a tile give."""
+        dots, width = self.dots, min(self.dots.sizes.c, len(keys))
+        shape = len(keys) // width, tile.first, tile.last, width
+        memory = self.memories.get(shape)
+        if memory is None:
+            memory = self.memories[shape] = self._memory(*shape)
+        scores = memory.scores
+        if keys.dtype != scores.dtype or values.dtype != scores.dtype:
+            keys, values = keys.astype(scores.dtype), values.astype(scores.dtype)
+        np.matmul(keys.reshape(-1, 1, width, keys.shape[1]), memory.queries, out=scores)
         if dots.softcap is not None:
             np.tanh(scores, out=scores)
-            scores *= dots.dtype.type(dots.softcap * (LOG2_E if dots.unshifted else 1))
-        if dots.unshifted:
-            np.exp2(scores, out=scores)
-            if hidden is not None:
-                np.copyto(scores, 0, where=hidden)
-            return
+            scores *= dots.dtype.type(dots.softcap * (LOG2_E if self.queries.safe else 1))
         if bias is not None:
-            self._add(scores, bias)
-        if hidden is not None:
-            np.copyto(scores, -np.inf, where=hidden)
+            _add(scores, tile, bias.astype(dots.dtype, copy=False))
+        if self.fresh and not memory.whole:
+            self._begin()
+        if self.queries.shifted:
+            _fill(scores, tile, hidden, -np.inf)
+            self._exponentials(scores, slice(tile.first, tile.last))
+        else:
+            (np.exp2 if self.queries.safe else np.exp)(scores, out=scores)
+            _fill(scores, tile, hidden, 0)
+        values = values.reshape(-1, 1, width, values.shape[1])
+        np.matmul(memory.weights, values, out=self.total if self.fresh else memory.products)
+        np.matmul(memory.ones, scores, out=self.below if self.fresh else memory.sums)
+        if not self.fresh:
+            for so_far, more in memory.into:
+                np.add(so_far, more, out=so_far)
+        self.fresh = False
+
+    def _exponentials(self, scores: Array, parts: slice) -> None:
+        """e^s in place of the scores, in units of the largest so far, and what was summed before, in these too."""
+        largest = self.largest[parts]
         now = np.maximum(largest, np.maximum.reduce(scores, axis=(0, 2)))
         shift = np.where(np.isneginf(now), 0, now)
         scores -= shift[:, None, :]
-        if dots.dtype.itemsize == 8:
+        if scores.itemsize == 8:
             # NumPy's float64 exp is slow, one number at a time, where the result vanishes.
+            vanishing = scores < -700
             np.maximum(scores, -700, out=scores)
-        np.exp(scores, out=scores)
-        if hidden is not None and dots.dtype.itemsize == 8:
-            np.copyto(scores, 0, where=hidden)
-        factor = np.exp(largest - shift)
-        total *= factor[:, :, None]
-        below *= factor
+            np.exp(scores, out=scores)
+            np.copyto(scores, 0, where=vanishing)
+        else:
+            np.exp(scores, out=scores)
+        if not self.fresh:
+            factor = np.exp(largest - shift)
+            self.total[:, parts] *= factor[:, :, None]
+            self.below[:, parts] *= factor[:, None, :]
         largest[...] = now
 
-    def _add(self, scores: Array, bias: Array) -> None:
-        b, a, c, r = scores.shape
-        rows, keys = bias.shape
-        if (rows, keys) != (a * r, b * c):
-            whole = np.zeros((a * r, b * c), self.dots.dtype)
-            whole[: rows if rows > 1 else a * r, :keys] = bias
-            bias = whole
-        scores += bias.astype(self.dots.dtype, copy=False).reshape(a, r, b, c).transpose(2, 0, 3, 1)
+
+def _largest(x: Array) -> float:
+    return max(float(x.max(initial=0)), -float(x.min(initial=0)))
+
+
+def _went_well(output: Array, sums: Array, safe: bool) -> bool:
+    """Whether unshifted e^s neither overflowed nor vanished, nor its products with small values."""
+    if output.size and not _TINY <= _largest(output) < math.inf:
+        return False
+    return safe or (float(sums.min()) >= _TINY and float(sums.max()) < math.inf)
 
 
 class _Lonely:
-    """Queries that see one key: their output is its value exactly, whatever e^s of their score is."""
+    """Queries that see one key, where masks have to be asked key by key."""
 
     def __init__(self, rows: int) -> None:
         self.count = np.zeros(rows, dtype=int)
         self.key = np.zeros(rows, dtype=int)
         self.settled = False
 
-    def see(self, shown: Array | None, low: int, high: int) -> None:
+    def see(self, hidden: Array | None, tile: Tile) -> None:
         """Count the keys that a tile shows, as long as some query has seen fewer than two."""
         if self.settled:
             return
-        if shown is None:
-            self.key[self.count == 0] = low
-            self.count += high - low
-            self.settled = high - low > 1
-            return
-        shown = np.broadcast_to(shown, (self.count.size, high - low))
+        shown = np.ones((1, tile.high - tile.low), bool) if hidden is None else ~hidden.T
         first = (self.count == 0) & shown.any(axis=1)
-        self.key[first] = low + np.argmax(shown[first], axis=1)
+        self.key[first] = np.broadcast_to(tile.low + shown.argmax(axis=1), first.shape)[first]
         self.count += np.count_nonzero(shown, axis=1)
         self.settled = bool(self.count.min() > 1)
 
-    def settle(self, output: Array, v: Array) -> None:
-        """Put the value itself where a query saw one key."""
-        alone = self.count == 1
-        if not self.settled and alone.any():
-            output[alone] = v[self.key[alone]]
+    def found(self) -> tuple[Array, Array]:
+        """Which they are, and the key of each."""
+        alone = np.flatnonzero(self.count == 1)
+        return alone, self.key[alone]
 
 
-def _padded(x: Array, pad: Array, size: int, dtype: np.dtype) -> Array:
-    if x.shape[0] == size:
-        return x.astype(dtype, copy=False)
-    pad[: x.shape[0]] = x
-    pad[x.shape[0] : size] = 0
-    return pad[:size]
+def _settle(output: Array, v: Array, lonely: _Lonely | None, view: RowsView | None) -> None:
+    """Give queries that see one key its value exactly, whatever e^s of their score is."""
+    if view is not None:
+        alone, key = view.alone() if lonely is None else lonely.found()
+        output[alone] = v[key]
+    elif len(v) == 1:
+        output[...] = v
 
 
-def _all_spans(m: int, width: int) -> list[tuple[int, int, bool]]:
-    return [(low, min(low + width, m), False) for low in range(0, m, width)]
+def _side_by_side(memory: Array, *shapes: tuple[int, ...]) -> list[Array]:
+    """Arrays of these shapes, one after the other from the beginning of some memory."""
+    ends = [0, *accumulate(math.prod(shape) for shape in shapes)]
+    return [memory[ends[i] : ends[i + 1]].reshape(shape) for i, shape in enumerate(shapes)]
+
+
+def _add(scores: Array, tile: Tile, bias: Array) -> None:
+    """Add the bias (rows or 1, keys) to a tile."""
+    strips, parts, width, r = scores.shape
+    for strip, part in np.ndindex(strips, parts):
+        first = (tile.first + part) * r
+        own = (bias if len(bias) == 1 else bias[first : first + r])[:, strip * width : (strip + 1) * width].T
+        cell = scores[strip, part][:, : None if len(bias) == 1 else own.shape[1]]
+        cell += own
+
+
+def _fill(scores: Array, tile: Tile, hidden: Array | None, value: float) -> None:
+    """Put a value where keys are hidden, (keys, rows)."""
+    if hidden is None:
+        return
+    width, r = scores.shape[2:]
+    for strip, part in tile.cells:
+        first = (tile.first + part) * r
+        where = hidden[strip * width : (strip + 1) * width, first : first + r]
+        np.copyto(scores[strip, part, :, : where.shape[1]], value, where=where)
+
+
+def all_tiles(m: int, b: int, c: int, parts: int) -> list[Tile]:
+    """The tiles where nothing is masked; a strip that is narrower than c is one of its own."""
+    edges = [*range(0, m - m % c, b * c), *([m - m % c] if m % c else []), m]
+    return [Tile(low, high, 0, parts, []) for low, high in pairwise(edges)]

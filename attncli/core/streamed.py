@@ -109,10 +109,11 @@ class Stream:
         return trace
 
     def _compute(self, unit: Unit) -> tuple[Unit, dict[str, Array]]:
-        if self._dots is None:
-            return unit, self._by_definition(unit)
         with np.errstate(all="ignore"):
-            found, empty = weighing.weigh_rows(self._dots, unit, self._asked)
+            weighed = None if self._dots is None else weighing.weigh_rows(self._dots, unit, self._asked)
+        if weighed is None:
+            return unit, self._by_definition(unit)
+        found, empty = weighed
         if empty.any():
             self.large.empty[unit.index][unit.start : unit.stop] = empty
             self._fill(unit, found, empty[:, 0])

@@ -6,6 +6,7 @@ everything else by whole rows (`blocks`). Letters: n queries, m keys, d_v value 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 from attncli.core.attend import Rules
@@ -41,33 +42,37 @@ def attend_by_blocks(
     lse = np.empty((*large.lead, extent.n, 1), large.dtype) if "lse" in keep and is_softmax(large) else None
     dots = find_dots(large, sizes) if is_softmax(large) else None
 
-    def by_rows() -> Callable[[Unit], None]:
-        def work(unit: Unit) -> None:
-            block = large.block(unit)
+    def by_rows(unit: Unit) -> None:
+        for start in range(unit.start, unit.stop, rows_at_once):
+            block = large.block(Unit(unit.index, start, min(start + rows_at_once, unit.stop)))
+            part = slice(block.unit.start, block.unit.stop)
             if output is not None:
-                output[unit.index][unit.start : unit.stop] = block.steps["output"]
+                output[unit.index][part] = block.steps["output"]
             if lse is not None:
-                lse[unit.index][unit.start : unit.stop] = block.lse()
+                lse[unit.index][part] = block.lse()
 
-        return work
-
-    def by_tiles() -> Callable[[Unit], None]:
-        assert dots is not None
+    def worker() -> Callable[[Unit], None]:
+        if dots is None:
+            return by_rows
         tiler = Tiler(dots)
 
-        def work(unit: Unit) -> None:
-            rows = slice(unit.start, unit.stop)
-            of_rows = np.empty((unit.stop - unit.start, 0), large.dtype) if output is None else output[unit.index][rows]
+        def by_tiles(unit: Unit) -> None:
+            part = slice(unit.start, unit.stop)
+            of_rows = np.empty((unit.stop - unit.start, 0), large.dtype) if output is None else output[unit.index][part]
             with np.errstate(all="ignore"):
-                logarithm, large.empty[unit.index][rows] = tiler.block(unit, of_rows)
+                found = tiler.block(unit, of_rows)
+            if found is None:
+                by_rows(unit)
+                return
+            logarithm, large.empty[unit.index][part] = found
             if lse is not None:
-                lse[unit.index][rows] = logarithm
+                lse[unit.index][part] = logarithm
 
-        return work
+        return by_tiles
 
-    most = large.block_rows() if dots is None else _tile_rows(large, dots.sizes)
-    units = large.units(min(rows or most, most))
-    on_threads(units, by_rows if dots is None else by_tiles, progress)
+    rows_at_once = min(rows or large.block_rows(), large.block_rows())
+    most = rows_at_once if dots is None else _tile_rows(large, dots.sizes)
+    on_threads(large.units(min(rows or most, most)), worker, progress)
     large.tell()
     if output is not None:
         if dots is not None and large.empty.any():
@@ -94,7 +99,7 @@ def empty_output(large: Large, rows: int, width: int) -> Array:
 def _tile_rows(large: Large, sizes: Sizes) -> int:
     """The rows of a block of tiles: all that a tile takes, or fewer, so that no thread waits long for the others."""
     parts, threads = sizes.a, thread_count()
-    blocks = int(np.prod(large.lead, dtype=int)) * large.extent.n // sizes.r
+    blocks = math.prod(large.lead) * large.extent.n // sizes.r
     while parts > 1 and blocks // parts < 4 * threads:
         parts //= 2
     return parts * sizes.r

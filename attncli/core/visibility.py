@@ -7,7 +7,7 @@ Letters: n queries, m keys, r queries of a block, c keys of a tile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from attncli.core.masks import At, Extent, Masks
 from attncli.lazy import Array, np
@@ -27,7 +27,20 @@ class Band:
             nowhere = np.zeros((1, 1), dtype=int)
             at = At(nowhere, nowhere, offsets, np.zeros(1, dtype=int), offsets)
             self.shown = np.ascontiguousarray(_all_of(predicates, at, ()).reshape(-1))
+            self.hidden = ~self.shown
             self.before = np.concatenate([[0], np.cumsum(self.shown)])
+
+
+class Tile(NamedTuple):
+    """Keys low:high of a block, and parts first:last of its queries; cells: the strips and parts, counted from these,
+    in which a mask may hide a key.
+    """
+
+    low: int
+    high: int
+    first: int
+    last: int
+    cells: list[list[int]]
 
 
 class RowsView:
@@ -45,26 +58,57 @@ class RowsView:
                 np.array([[sequence]]), np.array([[head]]), masks.at.query[rows], masks.at.key, masks.at.position[rows]
             )
 
-    def spans(self, width: int, most: int) -> list[tuple[int, int, bool]]:
-        """The tiles that need computing: (first key, key after the last, whether a mask must be asked for it).
+    def tiles(self, r: int, b: int, c: int) -> list[Tile]:
+        """The tiles that need computing, of strips of c keys, b at most, and parts of r queries.
 
-        Each is at most `most` strips of `width` keys; strips that no query of the block sees are left out.
+        Strips and parts at the ends that see nothing of each other are left out.
         """
-        starts = np.arange(0, self.m, width)
-        stops = np.minimum(starts + width, self.m)
-        partly = np.full(starts.shape, bool(self.others))
+        firsts = np.arange(0, self.rows, r)
+        starts = np.arange(0, self.m, c)
+        stops = np.minimum(starts + c, self.m)
+        sees = np.ones((len(starts), len(firsts)), bool)
+        hides = np.full(sees.shape, bool(self.others))
         if self.band.there:
-            low, high = self.start + self.m - stops, self.start + self.m - starts + self.rows - 1
-            count = self.band.before[high] - self.band.before[low]
-            seen = count > 0
-            starts, stops, partly = starts[seen], stops[seen], (partly | (count < high - low))[seen]
-        spans: list[tuple[int, int, bool]] = []
-        for start, stop, asked in zip(starts.tolist(), stops.tolist(), partly.tolist(), strict=True):
-            if spans and spans[-1][1] == start and start - spans[-1][0] < width * most:
-                spans[-1] = (spans[-1][0], stop, spans[-1][2] or asked)
+            since = self.start + self.m + firsts - stops[:, None]
+            until = self.start + self.m + np.minimum(firsts + r, self.rows) - 1 - starts[:, None]
+            count = self.band.before[until] - self.band.before[since]
+            sees = count > 0
+            hides |= count < until - since
+        first: list[int] = sees.argmax(axis=1).tolist()
+        last: list[int] = (len(firsts) - sees[:, ::-1].argmax(axis=1)).tolist()
+        partly = np.atleast_1d(hides.any(axis=1)).tolist()
+        runs: list[list[int]] = []
+        seen: list[int] = np.flatnonzero(sees.any(axis=1)).tolist()
+        for strip in seen:
+            whole = (strip + 1) * c <= self.m  # a narrow strip is a tile of its own
+            if runs and whole and runs[-1][-1] == strip - 1 and len(runs[-1]) < b:
+                runs[-1].append(strip)
             else:
-                spans.append((start, stop, asked))
-        return spans
+                runs.append([strip])
+        tiles = []
+        for run in runs:
+            low, high = run[0], run[-1] + 1
+            of_run = min(first[low:high]), max(last[low:high])
+            cells = np.argwhere(hides[low:high, slice(*of_run)]).tolist() if any(partly[low:high]) else []
+            tiles.append(Tile(low * c, min(high * c, self.m), *of_run, cells))
+        return tiles
+
+    def hidden(self, start: int, stop: int) -> Array | None:
+        """Booleans (c, r): which of these keys are hidden; None: none, as masks say that look at keys."""
+        if self.others:
+            shown = self.shown(start, stop)
+            whole = (stop - start, self.rows)
+            return None if shown.all() else np.broadcast_to(np.logical_not(shown.T, order="C"), whole)
+        return self._along(self.band.hidden, start, stop).T
+
+    def alone(self) -> tuple[Array, Array]:
+        """The rows that see one key, and that key, where all masks look only at i - j."""
+        before, start = self.band.before, self.start
+        came, then = before[start : start + self.rows], before[start + self.m : start + self.m + self.rows]
+        rows = np.flatnonzero(then - came == 1)
+        # The offset that is shown is where the count first goes beyond what came before.
+        offsets = np.searchsorted(before, came[rows], side="right") - 1
+        return rows, start + rows + self.m - 1 - offsets
 
     def shown(self, start: int, stop: int) -> Array:
         """Booleans (r or 1, c): which of these keys are visible."""
@@ -74,10 +118,13 @@ class RowsView:
             visible = _all_of(self.others, part, self.index)
         if not self.band.there:
             return visible
-        # Cell (i, j) of the tile lies at offset i - j: a window that slides over the band, keys backwards.
-        shape, first = (self.rows, stop - start), self.start + self.m - 1 - start
-        along: Array = np.ndarray(shape, bool, buffer=self.band.shown, offset=first, strides=(1, -1))
+        along = self._along(self.band.shown, start, stop)
         return visible & along if self.others else along
+
+    def _along(self, band: Array, start: int, stop: int) -> Array:
+        """(r, c) of a band. Cell (i, j) lies at offset i - j: a window that slides over it, keys backwards."""
+        shape, first = (self.rows, stop - start), self.start + self.m - 1 - start
+        return np.ndarray(shape, bool, buffer=band, offset=first, strides=(1, -1))
 
 
 def _all_of(predicates: list[Callable[[At], Any]], at: At, index: Index) -> Array:

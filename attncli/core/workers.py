@@ -63,12 +63,12 @@ def on_threads(
     waiting, done, failed = deque(units), 0, []
     stop = threading.Event()
 
-    def work() -> None:
+    def work(take: Callable[[], Unit]) -> None:
         nonlocal done
         worker = make()
         while not stop.is_set():
             try:
-                unit = waiting.popleft()
+                unit = take()
             except IndexError:
                 return
             worker(unit)
@@ -76,20 +76,22 @@ def on_threads(
             if progress is not None and threading.current_thread() is caller:
                 progress(done / len(units))
 
-    def guarded() -> None:
+    def guarded(take: Callable[[], Unit]) -> None:
         try:
-            work()
+            work(take)
         except BaseException as error:
             failed.append(error)
             stop.set()
 
     caller = threading.current_thread()
-    others = [threading.Thread(target=guarded) for _ in range(min(thread_count(), len(units)) - 1)]
+    # From both ends, so that two threads seldom look through the keys of the same head at the same time.
+    ends = waiting.pop, waiting.popleft
+    others = [threading.Thread(target=guarded, args=(ends[i % 2],)) for i in range(min(thread_count(), len(units)) - 1)]
     with single_blas():
         try:
             for thread in others:
                 thread.start()
-            work()
+            work(waiting.popleft)
         except BaseException:
             stop.set()
             raise

@@ -17,6 +17,7 @@ import numpy as np
 from attncli.core.attend import Rules, attend
 from attncli.core.dots import Sizes
 from attncli.core.masks import mask_spec
+from attncli.core.online import all_tiles
 from attncli.core.workers import scratch, single_blas
 
 Run = Callable[[], Any]
@@ -84,23 +85,24 @@ def jax(q: Any, k: Any, v: Any, causal: bool, threads: int) -> Run | None:
 def products(q: Any, k: Any, v: Any, causal: bool, threads: int) -> Run:
     """q k and (q k) v alone, block by block as the engine does them: a bound for what NumPy can reach."""
     _, heads, n, d = q.shape
-    sizes = Sizes.for_width(max(d, v.shape[-1]))
+    sizes = Sizes.find(max(d, v.shape[-1]), q.dtype)
     a, r, b, c = sizes
-    rows, keys = a * r, b * c
+    rows = a * r
 
     def work(waiting: deque[tuple[int, int]]) -> None:
-        scores, parts = scratch((b, a, c, r), q.dtype), scratch((b, a, r, v.shape[-1]), q.dtype)
+        scores, parts = scratch((b * a * c * r,), q.dtype), scratch((b * a * r * v.shape[-1],), q.dtype)
         turned = scratch((a, d, r), q.dtype)
         while waiting:
             head, start = waiting.popleft()
             turned[...] = q[0, head, start : start + rows].reshape(a, r, d).swapaxes(1, 2)
-            stop = min(start + rows, n) if causal else n
-            for low in range(0, stop, keys):
-                strips = -(-(min(stop, low + keys) - low) // c)
-                part = slice(low, low + strips * c)
-                np.matmul(k[0, head, part].reshape(strips, 1, c, d), turned, out=scores[:strips])
-                values = v[0, head, part].reshape(strips, 1, c, v.shape[-1])
-                np.matmul(scores[:strips].swapaxes(2, 3), values, out=parts[:strips])
+            for tile in all_tiles(min(start + rows, n) if causal else n, b, c, a):
+                part, width = slice(tile.low, tile.high), min(c, tile.high - tile.low)
+                shape = (tile.high - tile.low) // width, a, width, r
+                of_tile = scores[: np.prod(shape)].reshape(shape)
+                np.matmul(k[0, head, part].reshape(-1, 1, width, d), turned, out=of_tile)
+                values = v[0, head, part].reshape(-1, 1, width, v.shape[-1])
+                out = parts[: shape[0] * a * r * v.shape[-1]].reshape(shape[0], a, r, -1)
+                np.matmul(of_tile.swapaxes(2, 3), values, out=out)
 
     def run() -> None:
         waiting = deque((head, start) for start in range(n - rows, -1, -rows) for head in range(heads))

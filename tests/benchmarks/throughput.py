@@ -50,6 +50,7 @@ def measure(case: str, rounds: int, threads: int, clock: Any) -> dict[str, Any]:
     times: dict[str, list[float]] = {name: [] for name in there}
     for _ in range(rounds):
         for name, run in there.items():
+            run()  # so that none pays for cold caches, or for threads of the one before that still wait busily
             start = clock()
             run()
             times[name].append(clock() - start)
