@@ -74,7 +74,7 @@ class Large(Attention):
         self.masks = self.bind_masks()
         if self.masks and rules.masks:
             self.notes += self.masks.notes
-            self.band = Band(self.masks, self.extent)
+            self.band = Band(self.masks, self.extent, self.dtype)
         self.visible = np.ones((1, 1), dtype=bool)
         self.empty = np.zeros((*self.lead, n, 1), dtype=bool)
         self.spoiled = notes.Spoiled([], 0, np.zeros((*self.lead, n, 1), dtype=bool))

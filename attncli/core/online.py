@@ -9,6 +9,7 @@ is a seventh of the time of a large product. Sums are kept by strip until the bl
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -86,12 +87,12 @@ class Tiler:
         by_key = view is not None and bool(view.others)  # a mask that has to be asked key by key
         lonely = _Lonely(rows) if by_key and not queries.shifted else None
         for tile in all_tiles(m, b, c, -(-rows // r)) if view is None else view.tiles(r, b, c):
-            hidden = view.hidden(tile.low, tile.high) if view is not None and tile.cells else None
+            weight = view.weight(tile.low, tile.high) if view is not None and tile.cells else None
             if lonely is not None:
-                lonely.see(hidden, tile)
-            if not by_key or hidden is None or not hidden.all():
+                lonely.see(weight, tile)
+            if not by_key or weight is None or weight.any():
                 own = slice(tile.low, tile.high)
-                self._see(tile, k[own], v[own], hidden, None if bias is None else bias[:, own])
+                self._see(tile, k[own], v[own], weight, None if bias is None else bias[:, own])
         if self.fresh:
             self._begin()
         sums = np.add.reduce(self.below, axis=0).reshape(-1, 1)[:rows]
@@ -136,8 +137,8 @@ class Tiler:
             whole=whole,
         )
 
-    def _see(self, tile: Tile, keys: Array, values: Array, hidden: Array | None, bias: Array | None) -> None:
-        """Add to the sums what the keys of a tile give."""
+    def _see(self, tile: Tile, keys: Array, values: Array, weight: Array | None, bias: Array | None) -> None:
+        """Add to the sums what the keys of a tile give. weight: 1 where visible, 0 where hidden, (keys, rows)."""
         dots, width = self.dots, min(self.dots.sizes.c, len(keys))
         shape = len(keys) // width, tile.first, tile.last, width
         memory = self.memories.get(shape)
@@ -155,11 +156,13 @@ class Tiler:
         if self.fresh and not memory.whole:
             self._begin()
         if self.queries.shifted:
-            _fill(scores, tile, hidden, -np.inf)
+            for cell, visible in _cells(scores, tile, weight):
+                cell += np.log(visible)
             self._exponentials(scores, slice(tile.first, tile.last))
         else:
             (np.exp2 if self.queries.safe else np.exp)(scores, out=scores)
-            _fill(scores, tile, hidden, 0)
+            for cell, visible in _cells(scores, tile, weight):
+                cell *= visible
         values = values.reshape(-1, 1, width, values.shape[1])
         np.matmul(memory.weights, values, out=self.total if self.fresh else memory.products)
         np.matmul(memory.ones, scores, out=self.below if self.fresh else memory.sums)
@@ -208,11 +211,11 @@ class _Lonely:
         self.key = np.zeros(rows, dtype=int)
         self.settled = False
 
-    def see(self, hidden: Array | None, tile: Tile) -> None:
+    def see(self, weight: Array | None, tile: Tile) -> None:
         """Count the keys that a tile shows, as long as some query has seen fewer than two."""
         if self.settled:
             return
-        shown = np.ones((1, tile.high - tile.low), bool) if hidden is None else ~hidden.T
+        shown = np.ones((1, tile.high - tile.low), bool) if weight is None else weight.T > 0
         first = (self.count == 0) & shown.any(axis=1)
         self.key[first] = np.broadcast_to(tile.low + shown.argmax(axis=1), first.shape)[first]
         self.count += np.count_nonzero(shown, axis=1)
@@ -227,8 +230,9 @@ class _Lonely:
 def _settle(output: Array, v: Array, lonely: _Lonely | None, view: RowsView | None) -> None:
     """Give queries that see one key its value exactly, whatever e^s of their score is."""
     if view is not None:
-        alone, key = view.alone() if lonely is None else lonely.found()
-        output[alone] = v[key]
+        alone = view.alone() if lonely is None else lonely.found()
+        if alone is not None:
+            output[alone[0]] = v[alone[1]]
     elif len(v) == 1:
         output[...] = v
 
@@ -249,15 +253,15 @@ def _add(scores: Array, tile: Tile, bias: Array) -> None:
         cell += own
 
 
-def _fill(scores: Array, tile: Tile, hidden: Array | None, value: float) -> None:
-    """Put a value where keys are hidden, (keys, rows)."""
-    if hidden is None:
+def _cells(scores: Array, tile: Tile, weight: Array | None) -> Iterator[tuple[Array, Array]]:
+    """The cells of a tile in which keys may be hidden, each with its part of the weight."""
+    if weight is None:
         return
     width, r = scores.shape[2:]
     for strip, part in tile.cells:
         first = (tile.first + part) * r
-        where = hidden[strip * width : (strip + 1) * width, first : first + r]
-        np.copyto(scores[strip, part, :, : where.shape[1]], value, where=where)
+        own = weight[strip * width : (strip + 1) * width, first : first + r]
+        yield scores[strip, part, :, : own.shape[1]], own
 
 
 def all_tiles(m: int, b: int, c: int, parts: int) -> list[Tile]:

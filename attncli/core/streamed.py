@@ -12,7 +12,7 @@ from attncli.core.attend import Rules
 from attncli.core.blocks import Large, Unit
 from attncli.core.dots import find_dots
 from attncli.core.large import STREAMED
-from attncli.core.tiled import empty_output, finish, is_softmax, uniform
+from attncli.core.tiled import empty_output, finish, is_softmax, spoils_empty, uniform
 from attncli.core.trace import STEPS, Held, Trace, wanted
 from attncli.core.visibility import Index
 from attncli.core.workers import in_order
@@ -111,7 +111,7 @@ class Stream:
     def _compute(self, unit: Unit) -> tuple[Unit, dict[str, Array]]:
         with np.errstate(all="ignore"):
             weighed = None if self._dots is None else weighing.weigh_rows(self._dots, unit, self._asked)
-        if weighed is None:
+        if weighed is None or spoils_empty(self.large, unit.index, weighed[1]):
             return unit, self._by_definition(unit)
         found, empty = weighed
         if empty.any():

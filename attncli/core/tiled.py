@@ -61,7 +61,7 @@ def attend_by_blocks(
             of_rows = np.empty((unit.stop - unit.start, 0), large.dtype) if output is None else output[unit.index][part]
             with np.errstate(all="ignore"):
                 found = tiler.block(unit, of_rows)
-            if found is None:
+            if found is None or spoils_empty(large, unit.index, found[1]):
                 by_rows(unit)
                 return
             logarithm, large.empty[unit.index][part] = found
@@ -72,7 +72,8 @@ def attend_by_blocks(
 
     rows_at_once = min(rows or large.block_rows(), large.block_rows())
     most = rows_at_once if dots is None else _tile_rows(large, dots.sizes)
-    on_threads(large.units(min(rows or most, most)), worker, progress)
+    units = large.units(min(rows or most, most))
+    on_threads(_heavy_outside(units) if large.rules.masks else units, worker, progress)
     large.tell()
     if output is not None:
         if dots is not None and large.empty.any():
@@ -105,6 +106,12 @@ def _tile_rows(large: Large, sizes: Sizes) -> int:
     return parts * sizes.r
 
 
+def _heavy_outside(units: list[Unit]) -> list[Unit]:
+    """Last rows first, as threads take units from both ends: under a causal mask these have most to do."""
+    last_first = sorted(units, key=lambda unit: -unit.start)
+    return last_first[::2] + last_first[1::2][::-1]
+
+
 def _fill_empty(large: Large, output: Array) -> None:
     """What the rule gives to queries that see no key."""
     rule = large.rules.empty_rows
@@ -115,6 +122,13 @@ def _fill_empty(large: Large, output: Array) -> None:
             rows = large.empty[index][:, 0]
             if rows.any():
                 output[index][rows] = uniform(large, index)
+
+
+def spoils_empty(large: Large, index: Index, empty: Array) -> bool:
+    """Whether queries that see no key get values all the same, and these are not all finite: for the definition."""
+    if large.rules.empty_rows == "zero" or large.parts.v is None or not empty.any():
+        return False
+    return not np.isfinite(large.own(large.parts.v, index)).all()
 
 
 def uniform(large: Large, index: Index) -> Array:

@@ -18,7 +18,8 @@ Index = tuple[int, ...]
 class Band:
     """The masks that look only at i - j, asked once for each difference from 1 - m to n - 1: (n + m - 1,)."""
 
-    def __init__(self, masks: Masks, extent: Extent) -> None:
+    def __init__(self, masks: Masks, extent: Extent, dtype: np.dtype) -> None:
+        self.dtype = dtype
         predicates = [ask for ask, by_offset in masks.predicates if by_offset]
         self.there = bool(predicates) and extent.n > 0 and extent.m > 0
         if self.there:
@@ -27,7 +28,7 @@ class Band:
             nowhere = np.zeros((1, 1), dtype=int)
             at = At(nowhere, nowhere, offsets, np.zeros(1, dtype=int), offsets)
             self.shown = np.ascontiguousarray(_all_of(predicates, at, ()).reshape(-1))
-            self.hidden = ~self.shown
+            self.weight = self.shown.astype(dtype)
             self.before = np.concatenate([[0], np.cumsum(self.shown)])
 
 
@@ -59,10 +60,7 @@ class RowsView:
             )
 
     def tiles(self, r: int, b: int, c: int) -> list[Tile]:
-        """The tiles that need computing, of strips of c keys, b at most, and parts of r queries.
-
-        Strips and parts at the ends that see nothing of each other are left out.
-        """
+        """The tiles that need computing: strips of c keys, b at most, that the same parts of r queries see."""
         firsts = np.arange(0, self.rows, r)
         starts = np.arange(0, self.m, c)
         stops = np.minimum(starts + c, self.m)
@@ -80,32 +78,40 @@ class RowsView:
         runs: list[list[int]] = []
         seen: list[int] = np.flatnonzero(sees.any(axis=1)).tolist()
         for strip in seen:
-            whole = (strip + 1) * c <= self.m  # a narrow strip is a tile of its own
-            if runs and whole and runs[-1][-1] == strip - 1 and len(runs[-1]) < b:
+            before = runs[-1][-1] if runs else -1
+            alike = first[before] == first[strip] and last[before] == last[strip]
+            narrow = (strip + 1) * c > self.m  # a tile of its own
+            if runs and before == strip - 1 and alike and not narrow and len(runs[-1]) < b:
                 runs[-1].append(strip)
             else:
                 runs.append([strip])
         tiles = []
         for run in runs:
-            low, high = run[0], run[-1] + 1
-            of_run = min(first[low:high]), max(last[low:high])
+            low, high, of_run = run[0], run[-1] + 1, (first[run[0]], last[run[0]])
             cells = np.argwhere(hides[low:high, slice(*of_run)]).tolist() if any(partly[low:high]) else []
             tiles.append(Tile(low * c, min(high * c, self.m), *of_run, cells))
         return tiles
 
-    def hidden(self, start: int, stop: int) -> Array | None:
-        """Booleans (c, r): which of these keys are hidden; None: none, as masks say that look at keys."""
-        if self.others:
-            shown = self.shown(start, stop)
-            whole = (stop - start, self.rows)
-            return None if shown.all() else np.broadcast_to(np.logical_not(shown.T, order="C"), whole)
-        return self._along(self.band.hidden, start, stop).T
+    def weight(self, start: int, stop: int) -> Array | None:
+        """1 where these keys are visible and 0 where they are hidden, (c, r); None: all visible, as masks say that
+        look at keys.
+        """
+        if not self.others:
+            return self._along(self.band.weight, start, stop).T
+        shown = self.shown(start, stop)
+        if shown.all():
+            return None
+        weight = np.ascontiguousarray(shown.T).astype(self.band.dtype)
+        return np.broadcast_to(weight, (stop - start, self.rows))
 
-    def alone(self) -> tuple[Array, Array]:
-        """The rows that see one key, and that key, where all masks look only at i - j."""
+    def alone(self) -> tuple[Array, Array] | None:
+        """The rows that see one key, and that key, where all masks look only at i - j; None: there are none."""
         before, start = self.band.before, self.start
-        came, then = before[start : start + self.rows], before[start + self.m : start + self.m + self.rows]
-        rows = np.flatnonzero(then - came == 1)
+        came = before[start : start + self.rows]
+        count = before[start + self.m : start + self.m + self.rows] - came
+        if count.min() > 1:
+            return None
+        rows = np.flatnonzero(count == 1)
         # The offset that is shown is where the count first goes beyond what came before.
         offsets = np.searchsorted(before, came[rows], side="right") - 1
         return rows, start + rows + self.m - 1 - offsets
@@ -123,8 +129,9 @@ class RowsView:
 
     def _along(self, band: Array, start: int, stop: int) -> Array:
         """(r, c) of a band. Cell (i, j) lies at offset i - j: a window that slides over it, keys backwards."""
-        shape, first = (self.rows, stop - start), self.start + self.m - 1 - start
-        return np.ndarray(shape, bool, buffer=band, offset=first, strides=(1, -1))
+        first = (self.start + self.m - 1 - start) * band.itemsize
+        strides = band.itemsize, -band.itemsize
+        return np.ndarray((self.rows, stop - start), band.dtype, buffer=band, offset=first, strides=strides)
 
 
 def _all_of(predicates: list[Callable[[At], Any]], at: At, index: Index) -> Array:

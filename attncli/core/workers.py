@@ -6,6 +6,7 @@ their own would only wait for each other.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,9 +47,9 @@ def single_blas() -> Iterator[None]:
 
 def scratch(shape: tuple[int, ...], dtype: np.dtype) -> Array:
     """Uninitialised memory that starts at a cache line, for a thread to use again and again."""
-    size = int(np.prod(shape, dtype=int)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     raw = np.empty(size + 64, dtype=np.uint8)
-    start = -raw.ctypes.data % 64
+    start = -raw.__array_interface__["data"][0] % 64
     return raw[start : start + size].view(dtype).reshape(shape)
 
 
