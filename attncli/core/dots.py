@@ -13,6 +13,7 @@ from typing import NamedTuple
 from attncli.core.blocks import Large, Unit
 from attncli.core.scores import cosine, direction, dot, general
 from attncli.core.visibility import Index, RowsView
+from attncli.core.workers import thread_count
 from attncli.lazy import Array, np
 
 LOG2_E = 1.4426950408889634
@@ -34,13 +35,21 @@ class Sizes(NamedTuple):
     c: int
 
     @classmethod
-    def find(cls, width: int, dtype: np.dtype) -> Sizes:
-        """The tile for keys and values of that width: products just below OpenBLAS's limit of a million steps for
-        those that it does without packing, and scores that stay in the second-level cache.
+    def find(cls, width: int, dtype: np.dtype, n: int, heads: int) -> Sizes:
+        """The tile for keys and values of that width, and for n queries of so many sequences and heads.
+
+        Products are just below OpenBLAS's limit of a million steps for those that it does without packing, and scores
+        stay in the second-level cache. Many queries at once spare the reading of keys, as long as there are blocks
+        enough that no thread waits long for the others.
         """
-        a, r = 8, 64
+        r = 64
         c = min(128, 10**6 // (r * max(1, width)) // 16 * 16)
-        return cls(a, r, max(1, 2**19 // (a * r * c * dtype.itemsize)), c) if c >= 32 else cls(1, 512, 1, 512)
+        if c < 32:
+            return cls(1, 512, 1, 512)
+        a = together = 2 ** int(math.log2(2**19 // (r * c * dtype.itemsize)))
+        while a > 1 and (a // 2 * r >= n or heads * n // (a * r) < 4 * thread_count()):
+            a //= 2
+        return cls(a, r, together // a, c)
 
 
 class Head(NamedTuple):
@@ -149,7 +158,7 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
         dtype=large.dtype,
         scale=large.scale,
         softcap=large.rules.softcap,
-        sizes=sizes or Sizes.find(max(k.shape[-1], v.shape[-1]), large.dtype),
+        sizes=sizes or Sizes.find(max(k.shape[-1], v.shape[-1]), large.dtype, large.extent.n, math.prod(large.lead)),
         widths=(k.shape[-1], v.shape[-1]),
     )
 

@@ -6,7 +6,6 @@ everything else by whole rows (`blocks`). Letters: n queries, m keys, d_v value 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 
 from attncli.core.attend import Rules
@@ -17,7 +16,7 @@ from attncli.core.online import Tiler
 from attncli.core.projections import join_heads, project
 from attncli.core.trace import Trace, wanted
 from attncli.core.visibility import Index
-from attncli.core.workers import Progress, on_threads, thread_count
+from attncli.core.workers import Progress, on_threads
 from attncli.lazy import Array, np
 
 
@@ -71,7 +70,7 @@ def attend_by_blocks(
         return by_tiles
 
     rows_at_once = min(rows or large.block_rows(), large.block_rows())
-    most = rows_at_once if dots is None else _tile_rows(large, dots.sizes)
+    most = rows_at_once if dots is None else dots.sizes.a * dots.sizes.r
     units = large.units(min(rows or most, most))
     on_threads(_heavy_outside(units) if large.rules.masks else units, worker, progress)
     large.tell()
@@ -95,15 +94,6 @@ def empty_output(large: Large, rows: int, width: int) -> Array:
     if extent.heads is None:
         return np.empty((*extent.batch, rows, width), large.dtype)
     return np.empty((*extent.batch, rows, extent.heads, width), large.dtype).swapaxes(-2, -3)
-
-
-def _tile_rows(large: Large, sizes: Sizes) -> int:
-    """The rows of a block of tiles: all that a tile takes, or fewer, so that no thread waits long for the others."""
-    parts, threads = sizes.a, thread_count()
-    blocks = math.prod(large.lead) * large.extent.n // sizes.r
-    while parts > 1 and blocks // parts < 4 * threads:
-        parts //= 2
-    return parts * sizes.r
 
 
 def _heavy_outside(units: list[Unit]) -> list[Unit]:
