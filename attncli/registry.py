@@ -7,14 +7,15 @@ help texts, completion, `attncli list`, the schema and the error messages all kn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from attncli.errors import Place, UsageError, unknown
+from attncli.record import record
 
 
-@dataclass
+@record
 class Entry:
     """One registered function, with what is told about it."""
 

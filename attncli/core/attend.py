@@ -7,7 +7,6 @@ Letters: n queries, m keys, d_k, d_v widths, H heads; leading axes are sequences
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from attncli.core import notes
@@ -22,12 +21,13 @@ from attncli.core.scores import ScoreSpec, inverse_root, score_spec
 from attncli.core.trace import Numbered, Trace, wanted
 from attncli.errors import InputError, ShapeError, UsageError
 from attncli.lazy import Array, np
+from attncli.record import record
 
 EMPTY_ROWS = ("zero", "nan", "uniform", "error")
 LATER_STEPS = ("kernel", "scores", "scaled", "masked", "weights")
 
 
-@dataclass
+@record
 class Rules:
     """How to compute: everything that is no matrix.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from attncli.core import notes
@@ -20,6 +20,7 @@ from attncli.core.scores import ScoreSpec, additive, concat, hidden_layer
 from attncli.core.visibility import Band, Index, RowsView
 from attncli.core.workers import scratch
 from attncli.lazy import Array, np
+from attncli.record import record
 
 # What a thread may hold of rows x m arrays, of which the plain path has about ten at once.
 _BLOCK_BYTES = 16 * 2**20
@@ -28,7 +29,7 @@ _HIDDEN_LAYER = 2**16  # numbers of a hidden layer at once: they stay in the sec
 _CONVERTED_BY_BLOCK = ("Q", "K", "V", "bias", "kernel", "scores", "scaled", "masked")
 
 
-@dataclass
+@record
 class Unit:
     """Rows start:stop of one sequence and head."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from attncli.core.blocks import Large, Unit
@@ -15,6 +15,7 @@ from attncli.core.scores import cosine, direction, dot, general
 from attncli.core.visibility import Index, RowsView
 from attncli.core.workers import thread_count
 from attncli.lazy import Array, np
+from attncli.record import record
 
 LOG2_E = 1.4426950408889634
 # Half the exponents of a format, and room for sums of a million and for values: within these 2^s needs no shift. It
@@ -76,7 +77,7 @@ class Queries(NamedTuple):
     shifted: bool
 
 
-@dataclass
+@record
 class Dots:
     """One softmax attention over dot products: s = q . k scale, then soft cap, then bias.
 

@@ -7,11 +7,12 @@ the scores, so that a tile can be masked, or skipped, without the rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from attncli.errors import ShapeError, UsageError
 from attncli.lazy import Array, np
+from attncli.record import record
 from attncli.registry import Registry, check_call
 
 MASKS = Registry("mask")
@@ -20,7 +21,7 @@ mask = MASKS
 ALIGNMENTS = ("top-left", "bottom-right")
 
 
-@dataclass
+@record
 class At:
     """Where scores lie: index arrays that broadcast to the part of (*batch, H, n, m) that is asked for.
 
@@ -38,7 +39,7 @@ class At:
         return replace(self, query=self.query[queries], position=self.position[queries], key=self.key[keys])
 
 
-@dataclass
+@record
 class Extent:
     """The sizes that masks are made for: batch axes, H heads (None without), n queries, m keys, of them `past`."""
 
@@ -63,7 +64,7 @@ class Extent:
         return At(sequence, head, query, np.arange(self.m), query + offset)
 
 
-@dataclass
+@record
 class MaskSpec:
     """A mask with its arguments, as it was asked for; `bind` makes it for given sizes."""
 

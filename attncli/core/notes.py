@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from attncli.core.masks import Extent
 from attncli.lazy import Array, np
+from attncli.record import record
 
 OVERFLOW = "exp: e^s overflows to inf; the weights, of shifted scores, do not"
 BEYOND = ": numbers beyond"
@@ -36,7 +36,7 @@ def empty_queries(empty: Array, rule: str, extent: Extent) -> str:
     return f"{what}: {got} (--empty-rows {rule})"
 
 
-@dataclass
+@record
 class Spoiled:
     """Scores that count and are NaN or +inf: the indices of some, (*batch, H, query, key), and how many there are.
 

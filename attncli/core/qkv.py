@@ -6,14 +6,14 @@ Letters: n queries, m keys, H query heads, G key heads; leading axes are sequenc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from attncli.core.projections import common_leading, project, repeat_heads, split_heads, with_past
 from attncli.errors import ShapeError, UsageError
 from attncli.lazy import Array
+from attncli.record import record
 
 
-@dataclass
+@record
 class QKV:
     """steps: X, Y, Q, K, V as they are shown, heads joined. q, k, v: (..., H, n, d) each, or (..., n, d) without heads.
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from attncli.errors import ShapeError, UsageError, unknown
 from attncli.lazy import Array, np
+from attncli.record import record
 from attncli.registry import Registry, check_call
 
 SCORES = Registry("score")
@@ -22,7 +23,7 @@ score = SCORES
 _INSIDE = 2**22  # numbers that a score holds at once on its way to (..., n, m)
 
 
-@dataclass
+@record
 class ScoreSpec:
     """A score function with its parameters filled in."""
 

@@ -7,11 +7,12 @@ Inside, tokens are rows; `Trace` redoes the layout that was asked for when a ste
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, overload
 
 from attncli.errors import InputError, unknown
 from attncli.lazy import Array, np, pattern
+from attncli.record import record
 
 
 class Step(NamedTuple):
@@ -98,7 +99,7 @@ class Held(NamedTuple):
     of: int
 
 
-@dataclass
+@record
 class Trace:
     """The steps of one attention and what was assumed.
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from attncli.errors import Place
+from attncli.record import record
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-@dataclass
+@record
 class Matrix:
     """An array with its origin.
 

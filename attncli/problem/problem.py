@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from attncli.core.attend import Rules
@@ -16,12 +16,13 @@ from attncli.errors import AttnError, InputError, Place, raise_all
 from attncli.problem.matrix import Matrix
 from attncli.problem.settings import LATER_STEPS
 from attncli.problem.values import Hand, MaskChoice, ScoreChoice, StageRef, placed
+from attncli.record import record
 
 if TYPE_CHECKING:
     from attncli.lazy import Array
 
 
-@dataclass
+@record
 class Problem:
     """One attention with everything that was said about it, in the layout in which it was said.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from attncli.problem.formats import ReadOptions, known_suffixes, open_source, re
 from attncli.problem.numbers import quote
 from attncli.problem.text import decode, lines_of
 from attncli.problem.values import Setting, placed
+from attncli.record import record
 
 if TYPE_CHECKING:
     from attncli.problem.matrix import Matrix
@@ -44,7 +45,7 @@ class SharedFiles:
         return self._known[key]
 
 
-@dataclass
+@record
 class Reading:
     """base: the folder of relative paths, None for the current one. stdin: gives standard input, once.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 from attncli.errors import InputError, Place, UsageError, nearest, unknown
+from attncli.record import record
 
 # What a check says of a number: what is wrong, and what mends it; None if nothing is.
 Complaint = tuple[str, str] | None
@@ -73,7 +73,7 @@ def _fixed(*names: str) -> Callable[[], list[str]]:
     return lambda: list(names)
 
 
-@dataclass
+@record
 class Field:
     """One thing that can be said.
 

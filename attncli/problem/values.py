@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from attncli.errors import AttnError, Place
 from attncli.problem.matrix import Matrix
+from attncli.record import record
 
 
 class Setting(NamedTuple):
@@ -18,7 +19,7 @@ class Setting(NamedTuple):
     place: Place | str | None = None
 
 
-@dataclass
+@record
 class StageRef:
     """`{stage: encoder, step: output}`: a step of an earlier stage, in place of a matrix until that stage is solved."""
 
@@ -27,7 +28,7 @@ class StageRef:
     place: Place | None = None
 
 
-@dataclass
+@record
 class ScoreChoice:
     """A score by name, or a callable f(q, k, *, ...), with the parameters that stand beside it."""
 
@@ -36,7 +37,7 @@ class ScoreChoice:
     place: Place | str | None = None
 
 
-@dataclass
+@record
 class MaskChoice:
     """A mask by name, or a predicate; its argument is text or numbers as written, or a matrix that was read."""
 
@@ -46,7 +47,7 @@ class MaskChoice:
     place: Place | str | None = None
 
 
-@dataclass
+@record
 class Hand:
     """The numbers that somebody calculated by hand for one step.
 

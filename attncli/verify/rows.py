@@ -6,7 +6,6 @@ Letters: r rows, n queries, m keys, H heads.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from attncli.core.attend import LATER_STEPS, Attention, Rules
 from attncli.core.maskargs import decide_array_axes
@@ -15,6 +14,7 @@ from attncli.core.projections import split_heads
 from attncli.core.qkv import as_matrix
 from attncli.lazy import Array, np
 from attncli.problem.problem import Problem
+from attncli.record import record
 from attncli.verify.frame import Frame
 from attncli.verify.given import Given
 from attncli.verify.written import Written
@@ -22,7 +22,7 @@ from attncli.verify.written import Written
 Index = tuple[int, ...]
 
 
-@dataclass
+@record
 class RowsExtent(Extent):
     """The sizes of the whole problem, and which rows of which sequence (a place in `batch`) are looked at."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import AttnError, InputError, MachineError, Place, nearest
 from attncli.problem.matrix import Matrix
+from attncli.record import record
 from attncli.registry import Entry, Registry
 
 # A format is one file of this folder: `@FORMATS(name, suffixes=(".x",), write=writer)` over its reader.
@@ -37,7 +37,7 @@ class ReadOptions(NamedTuple):
     blanks: bool = False
 
 
-@dataclass
+@record
 class Source:
     """Where the bytes of a matrix come from; `path` is a regular file, which may be mapped instead of read."""
 

@@ -7,12 +7,12 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from attncli.errors import AttnError, InputError, Place, raise_all
 from attncli.lazy import pattern
 from attncli.problem.formats.base import os_error
+from attncli.record import record
 
 
 class Together:
@@ -31,7 +31,7 @@ _DESCRIPTOR = pattern(r"(?:/dev/(?=std)|/dev/fd/|/proc/self/fd/)(stdout|stderr|[
 _STREAMS = {"stdout": "1", "stderr": "2"}
 
 
-@dataclass
+@record
 class _Output:
     """One file on its way: its name as given, where it really lies, and what was there before."""
 

@@ -1,0 +1,66 @@
+"""`@record` in place of `@dataclass`, for classes that nearly every command imports.
+
+`dataclass` writes and compiles methods for each class, a third of a millisecond; twenty of them were a tenth of what a
+small problem takes. A record is a dataclass to type checkers, and to `dataclasses.replace`, `fields` and `asdict`; it
+is made and compared by methods that all records share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as record
+else:
+    from dataclasses import MISSING, Field, dataclass
+
+    def record(cls: type) -> type:
+        """The class, of which the annotations are its fields, as `dataclass` reads them, after those of its base."""
+        cls._record_types = {**getattr(cls, "_record_types", {}), **cls.__annotations__}
+        cls._record_given = dict(getattr(cls, "_record_given", {}))  # defaults, and what `field` says of them
+        for name in cls.__annotations__:
+            if name in cls.__dict__:
+                cls._record_given[name] = default = cls.__dict__[name]
+                if isinstance(default, Field):
+                    delattr(cls, name)
+        cls._record_order = [n for n in cls._record_types if getattr(cls._record_given.get(n), "init", True)]
+        for method, shared in (("__init__", _init), ("__repr__", _repr), ("__eq__", _eq), ("__hash__", None)):
+            if method not in cls.__dict__:
+                setattr(cls, method, shared)
+        cls.__dataclass_fields__ = _Fields()
+        return cls
+
+    class _Fields:
+        """What `dataclasses` asks for, made when it asks."""
+
+        def __get__(self, instance: Any, owner: type) -> dict[str, Field]:
+            body = {"__annotations__": owner._record_types, "__module__": owner.__module__, **owner._record_given}
+            owner.__dataclass_fields__ = dataclass(type(owner.__name__, (), body)).__dataclass_fields__
+            return owner.__dataclass_fields__
+
+    def _init(self: Any, *values: Any, **named: Any) -> None:
+        cls, own = type(self), self.__dict__
+        own.update(zip(cls._record_order, values, strict=False))
+        twice = own.keys() & named.keys()
+        own.update(named)
+        if len(own) < len(cls._record_types):
+            for name, default in cls._record_given.items():
+                if name not in own:
+                    own[name] = _made(default) if isinstance(default, Field) else default
+        if len(values) > len(cls._record_order) or twice or own.keys() != cls._record_types.keys():
+            raise TypeError(f"{cls.__name__}() takes {', '.join(cls._record_order)} once each")
+
+    def _made(default: Field) -> Any:
+        return default.default if default.default is not MISSING else default.default_factory()
+
+    def _repr(self: Any) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._record_types)
+        return f"{type(self).__qualname__}({shown})"
+
+    def _eq(self: Any, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self._record_types)
+
+
+__all__ = ["record"]
