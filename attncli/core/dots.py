@@ -53,7 +53,8 @@ class Sizes(NamedTuple):
         return cls(a, r, together // a, c)
 
 
-class Head(NamedTuple):
+@record
+class Head:
     """One sequence and head: its matrices, and the length of its longest key.
 
     q: (n, d_k)   k: (m, d_k)   v: (m, d_v)
@@ -65,7 +66,8 @@ class Head(NamedTuple):
     longest_key: float
 
 
-class Queries(NamedTuple):
+@record
+class Queries:
     """Queries of a block, scaled: (r, d_k).
 
     safe: |q| |k| bounds all scores so that none can overflow or vanish; they are powers of 2 then, not of e.

@@ -11,19 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
 from attncli.core.blocks import Unit
 from attncli.core.dots import LOG2_E, Dots, Queries
 from attncli.core.visibility import RowsView, Tile
 from attncli.core.workers import scratch
 from attncli.lazy import Array, np
+from attncli.record import record
 
 # Products of smaller values with e^s that is not shifted may vanish, and what vanished may count in a smaller sum.
 _TINY = 2.0**-40
 
 
-class _Memory(NamedTuple):
+@record
+class _Memory:
     """A tile's part of the memory: scores (strips, parts, c, r), the same transposed, and what it adds to what."""
 
     queries: Array

@@ -15,7 +15,8 @@ from attncli.lazy import Array, np, pattern
 from attncli.record import record
 
 
-class Step(NamedTuple):
+@record
+class Step:
     """One step of the pipeline: what it is, and what its rows and columns count (rows layout)."""
 
     name: str
