@@ -2,7 +2,7 @@
 
 `dataclass` writes and compiles methods for each class, a third of a millisecond; twenty of them were a tenth of what a
 small problem takes. A record is a dataclass to type checkers, and to `dataclasses.replace`, `fields` and `asdict`; it
-is made and compared by methods that all records share.
+is made and compared by methods that all records share, until so many of a class are made that its own pays.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 else:
     from dataclasses import MISSING, Field, dataclass
 
+    _MANY = 100
+
     def record(cls: type) -> type:
         """The class, of which the annotations are its fields, as `dataclass` reads them, after those of its base."""
         cls._record_types = {**getattr(cls, "_record_types", {}), **cls.__annotations__}
@@ -23,6 +25,9 @@ else:
                 cls._record_given[name] = default = cls.__dict__[name]
                 if isinstance(default, Field):
                     delattr(cls, name)
+                    if default.default is not MISSING:
+                        setattr(cls, name, default.default)
+        cls._record_count = 0
         cls._record_order = [n for n in cls._record_types if getattr(cls._record_given.get(n), "init", True)]
         for method, shared in (("__init__", _init), ("__repr__", _repr), ("__eq__", _eq), ("__hash__", None)):
             if method not in cls.__dict__:
@@ -30,16 +35,23 @@ else:
         cls.__dataclass_fields__ = _Fields()
         return cls
 
+    def _twin(cls: type) -> type:
+        """The dataclass with the same fields."""
+        body = {"__annotations__": cls._record_types, "__module__": cls.__module__, **cls._record_given}
+        return dataclass(type(cls.__name__, (), body))
+
     class _Fields:
         """What `dataclasses` asks for, made when it asks."""
 
         def __get__(self, instance: Any, owner: type) -> dict[str, Field]:
-            body = {"__annotations__": owner._record_types, "__module__": owner.__module__, **owner._record_given}
-            owner.__dataclass_fields__ = dataclass(type(owner.__name__, (), body)).__dataclass_fields__
+            owner.__dataclass_fields__ = _twin(owner).__dataclass_fields__
             return owner.__dataclass_fields__
 
     def _init(self: Any, *values: Any, **named: Any) -> None:
         cls, own = type(self), self.__dict__
+        cls._record_count += 1
+        if cls._record_count == _MANY:
+            cls.__init__ = _twin(cls).__init__
         own.update(zip(cls._record_order, values, strict=False))
         twice = own.keys() & named.keys()
         own.update(named)

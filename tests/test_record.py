@@ -45,6 +45,15 @@ def test_it_is_made_as_a_dataclass_is(values: tuple[Any, ...], named: dict[str, 
     assert _call(_point(record), *values, **named) == _call(_point(dataclasses.dataclass), *values, **named)
 
 
+def test_many_are_made_as_one_is() -> None:
+    point = _point(record)
+    made = [point(i, names=[str(i)]) for i in range(300)]
+    assert [(each.x, each.y, each.names, each.seen) for each in made] == [(i, 2, [str(i)], False) for i in range(300)]
+    assert made[299] == point(299, 2, ["299"])
+    with pytest.raises(TypeError):
+        point(1, x=2)
+
+
 def test_each_has_a_list_of_its_own_and_is_compared_by_its_fields() -> None:
     point = _point(record)
     one, other = point(1), point(1)
