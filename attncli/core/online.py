@@ -14,7 +14,8 @@ from itertools import accumulate, pairwise
 
 from attncli.core.blocks import Unit
 from attncli.core.dots import LOG2_E, Dots, Queries
-from attncli.core.visibility import RowsView, Tile
+from attncli.core.lonely import Lonely, settle
+from attncli.core.visibility import Tile
 from attncli.core.workers import scratch
 from attncli.lazy import Array, np
 from attncli.record import record
@@ -86,7 +87,7 @@ class Tiler:
         view = dots.view(unit) if dots.view else None
         bias = dots.bias(unit.index, slice(unit.start, unit.stop)) if dots.bias else None
         by_key = view is not None and bool(view.others)  # a mask that has to be asked key by key
-        lonely = _Lonely(rows) if by_key and not queries.shifted else None
+        lonely = Lonely(rows) if by_key and not queries.shifted else None
         for tile in all_tiles(m, b, c, -(-rows // r)) if view is None else view.tiles(r, b, c):
             weight = view.weight(tile.low, tile.high) if view is not None and tile.cells else None
             if lonely is not None:
@@ -101,7 +102,7 @@ class Tiler:
         empty = sums == 0
         output /= np.where(empty, 1, sums) if empty.any() else sums
         if not queries.shifted:
-            _settle(output, v, lonely, view)
+            settle(output, v, lonely, view)
         return output, sums, np.log(sums) + self.largest.reshape(-1, 1)[:rows]
 
     def _begin(self) -> None:
@@ -202,40 +203,6 @@ def _went_well(output: Array, sums: Array, safe: bool) -> bool:
     if output.size and not _TINY <= _largest(output) < math.inf:
         return False
     return safe or (float(sums.min()) >= _TINY and float(sums.max()) < math.inf)
-
-
-class _Lonely:
-    """Queries that see one key, where masks have to be asked key by key."""
-
-    def __init__(self, rows: int) -> None:
-        self.count = np.zeros(rows, dtype=int)
-        self.key = np.zeros(rows, dtype=int)
-        self.settled = False
-
-    def see(self, weight: Array | None, tile: Tile) -> None:
-        """Count the keys that a tile shows, as long as some query has seen fewer than two."""
-        if self.settled:
-            return
-        shown = np.ones((1, tile.high - tile.low), bool) if weight is None else weight.T > 0
-        first = (self.count == 0) & shown.any(axis=1)
-        self.key[first] = np.broadcast_to(tile.low + shown.argmax(axis=1), first.shape)[first]
-        self.count += np.count_nonzero(shown, axis=1)
-        self.settled = bool(self.count.min() > 1)
-
-    def found(self) -> tuple[Array, Array]:
-        """Which they are, and the key of each."""
-        alone = np.flatnonzero(self.count == 1)
-        return alone, self.key[alone]
-
-
-def _settle(output: Array, v: Array, lonely: _Lonely | None, view: RowsView | None) -> None:
-    """Give queries that see one key its value exactly, whatever e^s of their score is."""
-    if view is not None:
-        alone = view.alone() if lonely is None else lonely.found()
-        if alone is not None:
-            output[alone[0]] = v[alone[1]]
-    elif len(v) == 1:
-        output[...] = v
 
 
 def _side_by_side(memory: Array, *shapes: tuple[int, ...]) -> list[Array]:
