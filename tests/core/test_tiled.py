@@ -227,6 +227,49 @@ def test_accuracy_against_float64() -> None:
     assert np.abs(got - exact.rows("output")).max() <= 2e-6
 
 
+@pytest.mark.parametrize("level", [0, 30, 60, 85, 95, 300])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("masks", [(), ("causal",), ("lengths",)])
+def test_scores_far_from_zero(level: float, dtype: str, masks: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(7)
+    inputs = {name: rng.standard_normal((300, 8)) for name in ("Q", "K", "V")}
+    # Whole rows of scores near +-level, side by side in one block, and some of both.
+    inputs["Q"][:, 0] = rng.choice([-1.0, 1.0], 300)
+    inputs["K"][:, 0] = level * np.where(np.arange(300) < 150, 1, rng.choice([-1.0, 1.0], 300))
+    inputs = {name: x.astype(dtype) for name, x in inputs.items()}
+    rules = Rules(scale=1.0, masks=tuple(mask_spec(name, [299] if name == "lengths" else None) for name in masks))
+    exact = Attention({name: x.astype(float) for name, x in inputs.items()}, rules).trace(None)
+    got = attend_by_blocks(inputs, rules, ("output", "lse"), sizes=Sizes(2, 32, 2, 32))
+    largest = float(np.abs(exact.rows("scores")).max())
+    tolerance = 4 * float(np.finfo(dtype).eps) * (largest + 300) * float(np.abs(inputs["V"]).max())
+    np.testing.assert_allclose(got.rows("output"), exact.rows("output"), rtol=0, atol=tolerance)
+    np.testing.assert_allclose(got.rows("lse"), exact.rows("lse"), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("unit", [0.0, 1e-37, 1e-30, 1e30])
+def test_values_far_from_one(unit: float) -> None:
+    rng = np.random.default_rng(8)
+    inputs = {name: rng.standard_normal((300, 8)).astype(np.float32) for name in ("Q", "K", "V")}
+    inputs["Q"] *= 3
+    inputs["V"] *= np.float32(unit)
+    exact = Attention({name: x.astype(float) for name, x in inputs.items()}, Rules()).trace(("output",))
+    got = attend(inputs, Rules(), ("output",)).rows("output")
+    np.testing.assert_allclose(got, exact.rows("output"), rtol=0, atol=unit * 1e-4)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 70), (64, 128), (65, 129), (513, 257), (1100, 300)])
+@pytest.mark.parametrize("width", [1, 64, 100, 300, 600])
+def test_tiles_of_all_widths_at_their_borders(n: int, m: int, width: int) -> None:
+    rng = np.random.default_rng(n + m + width)
+    inputs = {"Q": rng.standard_normal((n, width)), "K": rng.standard_normal((m, width))}
+    inputs["V"] = rng.standard_normal((m, width))
+    rules = Rules(masks=(mask_spec("window", "400,90"),))
+    plain = Attention(inputs, rules).trace(("output", "lse"))
+    got = attend_by_blocks(inputs, rules, ("output", "lse"))
+    for step in ("output", "lse"):
+        np.testing.assert_allclose(got.rows(step), plain.rows(step), rtol=1e-12, atol=1e-12)
+
+
 def test_an_error_in_a_block_ends_all_threads() -> None:
     running = threading.active_count()
 
