@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from typing import NamedTuple
 
 from attncli.core.blocks import Large, Unit
@@ -86,7 +85,6 @@ class Dots:
     keys, values: k and v in the dtype that is computed in, of one sequence and head at a time.
     view: what a block of queries sees; None where nothing is masked.
     widths: d_k and d_v.
-    steep: sequences and heads in which a block was found to need a shift.
     """
 
     head: Callable[[Index], Head]
@@ -99,27 +97,28 @@ class Dots:
     softcap: float | None
     sizes: Sizes
     widths: tuple[int, int]
-    steep: set[Index] = field(default_factory=set)
 
-    def queries(self, unit: Unit) -> Queries | None:
-        """The queries of a block, ready for their products with the keys. None: scores overflow, or not all numbers
-        of queries, keys and bias are finite (a bias may be -inf): a case for the definition.
+    def queries(self, unit: Unit, shifted: bool = False) -> Queries | None:
+        """The queries of a block, ready for their products with the keys; shifted in any case, if asked for.
+
+        None: scores overflow, or not all numbers of queries, keys and bias are finite (a bias may be -inf): a case
+        for the definition.
         """
         head, part = self.head(unit.index), slice(unit.start, unit.stop)
         q, convert = head.q[part].astype(self.dtype, copy=False), self.dtype.type
         factor, cap = self.scale / (self.softcap or 1), self.softcap
         scaled = q * convert(factor * LOG2_E if cap is None else factor)
         longest = _longest(scaled) * (1 if cap is None else LOG2_E)
-        bias = 0.0 if self.bias is None else _largest_bias(self.bias(unit.index, part), self.dtype)
+        bias, bars = (0.0, False) if self.bias is None else _largest_bias(self.bias(unit.index, part))
         ratio = longest * head.longest_key
         bound = ratio * (cap or 1)  # of the scores, as powers of 2, before the cap
         if not longest + ratio + bound + bias < _REACH[self.dtype.name]:  # NaN too
             return None
         if cap is not None:
             bound = min(bound, cap * LOG2_E)
-        safe = self.bias is None and bound <= _ROOM[self.dtype.name] and unit.index not in self.steep
-        # NumPy's float64 exp is slow where the result vanishes, so a shift is the safer way there.
-        shifted = not safe and (self.dtype.itemsize == 8 or unit.index in self.steep)
+        safe = not shifted and self.bias is None and bound <= _ROOM[self.dtype.name]
+        # NumPy's float64 exp is slow where the result vanishes; and where a bias leaves one key, e^0 gives its value.
+        shifted = shifted or (not safe and (self.dtype.itemsize == 8 or bars))
         return Queries(scaled if safe or cap is not None else q * convert(factor), safe, shifted)
 
 
@@ -128,6 +127,8 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
     q, k, v, score = large.parts.q, large.parts.k, large.parts.v, large.score
     masks = large.masks if large.rules.masks else None
     if score is None or q is None or k is None or large.begin is not None:
+        return None
+    if large.extent.m == 0 or large.dtype.name not in _ROOM:
         return None
     if score.function not in (dot, general, cosine) or (masks and not np.isneginf(large.rules.mask_value)):
         return None
@@ -149,7 +150,9 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
             spot = large.spot(k, index)
             if spot not in longest:  # query heads may share a key head
                 longest[spot] = float(np.max([_longest(part) for part in _parts(k[spot], large.dtype)]))
-            found = heads[index] = Head(large.own(q, index), k[spot], large.own(v, index), longest[spot])
+            own_v = large.own(v, index)
+            too_large = own_v.dtype.itemsize > large.dtype.itemsize and not _all_finite(own_v, large.dtype)
+            found = heads[index] = Head(large.own(q, index), k[spot], own_v, math.inf if too_large else longest[spot])
         return found
 
     return Dots(
@@ -160,7 +163,7 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
         view=None if masks is None else large.view,
         dtype=large.dtype,
         scale=large.scale,
-        softcap=large.rules.softcap,
+        softcap=None if large.rules.softcap is None else abs(large.rules.softcap),
         sizes=sizes or Sizes.find(max(k.shape[-1], v.shape[-1]), large.dtype, large.extent.n, math.prod(large.lead)),
         widths=(k.shape[-1], v.shape[-1]),
     )
@@ -179,12 +182,17 @@ def _longest(x: Array) -> float:
     return math.sqrt(float(np.vecdot(x, x).max(initial=0)) + lost)
 
 
-def _largest_bias(x: Array, dtype: np.dtype) -> float:
-    """The largest absolute value, -inf aside, which hides a key; NaN if a number is NaN."""
-    found = [0.0]
-    for part in _parts(x, dtype):
+def _all_finite(x: Array, dtype: np.dtype) -> bool:
+    """Whether all numbers are, in the dtype that is computed in."""
+    return all(bool(np.isfinite(part).all()) for part in _parts(x, dtype))
+
+
+def _largest_bias(x: Array) -> tuple[float, bool]:
+    """The largest absolute value, NaN if a number is NaN, but for -inf; and whether there is one, that hides a key."""
+    found, bars = [0.0], False
+    for part in _parts(x, x.dtype):
         least = float(part.min(initial=0))
         if least == -math.inf:
-            least = float(part.min(where=~np.isneginf(part), initial=0))
+            bars, least = True, float(part.min(where=~np.isneginf(part), initial=0))
         found += [float(part.max(initial=0)), -least]
-    return float(np.max(found))
+    return float(np.max(found)), bars

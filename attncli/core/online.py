@@ -68,9 +68,8 @@ class Tiler:
         if queries is None:
             return None
         got, sums, logarithm = self._attend(unit, queries)
-        if not (queries.shifted or _went_well(got, sums, queries.safe)):
-            self.dots.steep.add(unit.index)
-            queries = self.dots.queries(unit)
+        if not (self.queries.shifted or _went_well(got, sums, queries.safe)):
+            queries = self.dots.queries(unit, shifted=True)
             assert queries is not None
             got, sums, logarithm = self._attend(unit, queries)
         output[...] = got
@@ -79,7 +78,7 @@ class Tiler:
     def _attend(self, unit: Unit, queries: Queries) -> tuple[Array, Array, Array]:
         """The output, the sums of e^s, in units of what was subtracted, and their logarithm."""
         dots, head = self.dots, self.dots.head(unit.index)
-        (_, r, b, c), k, v = dots.sizes, head.k, head.v
+        (a, r, b, c), k, v = dots.sizes, head.k, head.v
         rows, m = unit.stop - unit.start, len(k)
         self.queries, self.fresh = queries, True
         self._turn(queries.scaled)
@@ -97,11 +96,11 @@ class Tiler:
                 self._see(tile, k[own], v[own], weight, None if bias is None else bias[:, own])
         if self.fresh:
             self._begin()
-        sums = np.add.reduce(self.below, axis=0).reshape(-1, 1)[:rows]
-        output = np.add.reduce(self.total, axis=0).reshape(-1, v.shape[1])[:rows]
+        sums = np.add.reduce(self.below, axis=0).reshape(a * r, 1)[:rows]
+        output = np.add.reduce(self.total, axis=0).reshape(a * r, v.shape[1])[:rows]
         empty = sums == 0
         output /= np.where(empty, 1, sums) if empty.any() else sums
-        if not queries.shifted:
+        if not self.queries.shifted:
             settle(output, v, lonely, view)
         return output, sums, np.log(sums) + self.largest.reshape(-1, 1)[:rows]
 
@@ -149,12 +148,15 @@ class Tiler:
         scores = memory.scores
         if keys.dtype != scores.dtype or values.dtype != scores.dtype:
             keys, values = keys.astype(scores.dtype), values.astype(scores.dtype)
-        np.matmul(keys.reshape(-1, 1, width, keys.shape[1]), memory.queries, out=scores)
+        np.matmul(keys.reshape(len(scores), 1, width, keys.shape[1]), memory.queries, out=scores)
         if dots.softcap is not None:
             np.tanh(scores, out=scores)
             scores *= dots.dtype.type(dots.softcap * (LOG2_E if self.queries.safe else 1))
         if bias is not None:
             _add(scores, tile, bias.astype(dots.dtype, copy=False))
+        if self.fresh and not (self.queries.safe or self.queries.shifted) and _is_steep(scores):
+            self.queries = Queries(self.queries.scaled, safe=False, shifted=True)
+            self.largest[...] = -np.inf
         if self.fresh and not memory.whole:
             self._begin()
         if self.queries.shifted:
@@ -165,7 +167,7 @@ class Tiler:
             (np.exp2 if self.queries.safe else np.exp)(scores, out=scores)
             for cell, visible in _cells(scores, tile, weight):
                 cell *= visible
-        values = values.reshape(-1, 1, width, values.shape[1])
+        values = values.reshape(len(scores), 1, width, values.shape[1])
         np.matmul(memory.weights, values, out=self.total if self.fresh else memory.products)
         np.matmul(memory.ones, scores, out=self.below if self.fresh else memory.sums)
         if not self.fresh:
@@ -192,6 +194,12 @@ class Tiler:
             self.total[:, parts] *= factor[:, :, None]
             self.below[:, parts] *= factor[:, None, :]
         largest[...] = now
+
+
+def _is_steep(scores: Array) -> bool:
+    """Whether a first tile makes a shift look likely, so that it is better begun with; e^88 is too much for float32."""
+    largest = np.maximum.reduce(scores, axis=(0, 2))
+    return not (largest.max() < 60 and largest.min() > -20)
 
 
 def _largest(x: Array) -> float:

@@ -125,7 +125,8 @@ def uniform(large: Large, index: Index) -> Array:
     """The output of a query that looks at all keys alike, (1, d_v)."""
     assert large.parts.v is not None
     share = np.full((1, large.extent.m), 1 / large.extent.m, large.dtype)
-    mean: Array = share @ large.own(large.parts.v, index).astype(large.dtype, copy=False)
+    with np.errstate(all="ignore"):
+        mean: Array = share @ large.own(large.parts.v, index).astype(large.dtype, copy=False)
     return mean
 
 

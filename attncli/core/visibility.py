@@ -138,7 +138,7 @@ def _all_of(predicates: list[Callable[[At], Any]], at: At, index: Index) -> Arra
     """The predicates combined for one sequence and head: (r or 1, c)."""
     visible: Array = np.ones((1, 1), dtype=bool)
     for predicate in predicates:
-        shown = np.asarray(predicate(at))
+        shown = np.asarray(predicate(at), dtype=bool)  # a user's own may give numbers
         leading = shown.shape[:-2]
         own = index[max(0, len(index) - len(leading)) :] or (0,) * len(leading)
         shown = shown[tuple(i if size > 1 else 0 for i, size in zip(own, leading, strict=True))]

@@ -259,6 +259,73 @@ def test_values_far_from_one(unit: float) -> None:
     np.testing.assert_allclose(got, exact.rows("output"), rtol=0, atol=unit * 1e-6)
 
 
+def _normal(dtype: str = "float32", n: int = 600, width: int = 8) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(9)
+    return {name: rng.standard_normal((n, width)).astype(dtype) for name in ("Q", "K", "V")}
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        lambda at: ((at.key <= at.position) * 2).astype("u1"),
+        lambda at: (at.key + at.position) % 3,
+        lambda at: (at.key <= at.position).astype(float),
+    ],
+)
+def test_a_predicate_may_give_numbers(predicate: Any) -> None:
+    inputs, rules = _normal(), Rules(masks=(mask_spec(predicate),))
+    plain = Attention(inputs, rules).trace(("output", "weights"))
+    np.testing.assert_allclose(attend(inputs, rules, ("output",)).rows("output"), plain.rows("output"), atol=1e-5)
+    got, _ = _gather(stream(inputs, rules, ("weights", "output", "lse")))
+    np.testing.assert_allclose(got, plain.rows("weights"), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_query_to_which_a_bias_leaves_one_key_gets_its_value_exactly(dtype: str) -> None:
+    inputs = _normal(dtype)
+    keys = np.random.default_rng(1).integers(0, 600, 600)
+    bias = np.full((600, 600), -np.inf, dtype)
+    bias[np.arange(600), keys] = 0.7
+    got = attend({**inputs, "bias": bias}, Rules(), ("output",)).rows("output")
+    assert np.array_equal(got, inputs["V"][keys])
+
+
+@pytest.mark.parametrize("gone", ["V", "columns of V", "columns of Q and K"])
+def test_nothing_to_add_up(gone: str) -> None:
+    inputs = _normal()
+    if gone == "V":
+        del inputs["V"]
+    for name in ("V",) if gone == "columns of V" else ("Q", "K") if gone == "columns of Q and K" else ():
+        inputs[name] = inputs[name][:, :0]
+    steps = ("lse",) if gone == "V" else ("output", "lse")
+    rules = Rules(scale=0.5)
+    plain, got = Attention(inputs, rules).trace(steps), attend(inputs, rules, steps)
+    for step in steps:
+        assert got.rows(step).shape == plain.rows(step).shape
+        np.testing.assert_allclose(got.rows(step), plain.rows(step), atol=1e-5)
+
+
+@pytest.mark.parametrize("empty_rows", ["zero", "uniform"])
+@pytest.mark.parametrize(("name", "masks"), [("V", "lengths:3"), ("V", "lengths:0"), ("bias", "lengths:600")])
+def test_what_is_too_large_is_told_even_where_it_is_hidden(name: str, masks: str, empty_rows: str) -> None:
+    inputs = _normal("float64")
+    inputs["bias"] = np.zeros((600, 600))
+    inputs[name][599, 0] = -1e300
+    rules = Rules(masks=(mask_spec(*masks.split(":")),), dtype="float32", empty_rows=empty_rows)
+    plain, got = Attention(inputs, rules).trace(("output",)), attend(inputs, rules, ("output",))
+    assert f"{name}: numbers beyond float32 became infinite" in plain.notes
+    assert got.notes == plain.notes
+    np.testing.assert_allclose(got.rows("output"), plain.rows("output"), atol=1e-5)
+
+
+def test_threads_change_no_digit() -> None:
+    inputs = _normal(n=2048, width=32)
+    inputs["Q"][1500] *= 40
+    inputs["K"] *= 2
+    first, *others = (attend(inputs, Rules(), ("output",)).rows("output") for _ in range(6))
+    assert all(np.array_equal(first, other) for other in others)
+
+
 @pytest.mark.parametrize(("n", "m"), [(1, 70), (64, 128), (65, 129), (513, 257), (1100, 300)])
 @pytest.mark.parametrize("width", [1, 64, 100, 300, 600])
 def test_tiles_of_all_widths_at_their_borders(n: int, m: int, width: int) -> None:
