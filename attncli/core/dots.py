@@ -23,6 +23,7 @@ LOG2_E = 1.4426950408889634
 _ROOM = {"float32": 50, "float64": 400}
 # What must not be exceeded on the way: an eighth of the largest number.
 _REACH = {"float32": 2.0**125, "float64": 2.0**1021}
+_LARGE_BLOCK = 2**19  # scores
 _PART = 2**18  # numbers looked through at once
 
 
@@ -35,19 +36,23 @@ class Sizes(NamedTuple):
     c: int
 
     @classmethod
-    def find(cls, width: int, dtype: np.dtype, n: int, heads: int) -> Sizes:
-        """The tile for keys and values of that width, and for n queries of so many sequences and heads.
+    def find(cls, width: int, dtype: np.dtype, n: int, m: int, heads: int) -> Sizes:
+        """The tile for keys and values of that width, and for n queries and m keys of so many sequences and heads.
 
         Products are just below OpenBLAS's limit of a million steps for those that it does without packing, and scores
         stay in the second-level cache. Many queries at once spare the reading of keys, as long as there are blocks
-        enough that no thread waits long for the others.
+        enough that no thread waits long for the others, and these not so small that the steps between cost more.
         """
         r = 64
         c = min(128, 10**6 // (r * max(1, width)) // 16 * 16)
         if c < 32:
             return cls(1, 512, 1, 512)
         a = together = 2 ** int(math.log2(2**19 // (r * c * dtype.itemsize)))
-        while a > 1 and (a // 2 * r >= n or heads * n // (a * r) < 4 * thread_count()):
+        threads = thread_count()
+        while a > 1:
+            blocks = heads * n // (a * r)
+            if a // 2 * r < n and blocks >= threads and (blocks >= 4 * threads or a * r * m < _LARGE_BLOCK):
+                break
             a //= 2
         return cls(a, r, together // a, c)
 
@@ -164,7 +169,10 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
         dtype=large.dtype,
         scale=large.scale,
         softcap=None if large.rules.softcap is None else abs(large.rules.softcap),
-        sizes=sizes or Sizes.find(max(k.shape[-1], v.shape[-1]), large.dtype, large.extent.n, math.prod(large.lead)),
+        sizes=sizes
+        or Sizes.find(
+            max(k.shape[-1], v.shape[-1]), large.dtype, large.extent.n, large.extent.m, math.prod(large.lead)
+        ),
         widths=(k.shape[-1], v.shape[-1]),
     )
 
