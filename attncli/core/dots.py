@@ -36,12 +36,13 @@ class Sizes(NamedTuple):
     c: int
 
     @classmethod
-    def find(cls, width: int, dtype: np.dtype, n: int, m: int, heads: int) -> Sizes:
+    def find(cls, width: int, dtype: np.dtype, n: int, m: int, heads: int, each: int = 4) -> Sizes:
         """The tile for keys and values of that width, and for n queries and m keys of so many sequences and heads.
 
         Products are just below OpenBLAS's limit of a million steps for those that it does without packing, and scores
         stay in the second-level cache. Many queries at once spare the reading of keys, as long as there are blocks
         enough that no thread waits long for the others, and these not so small that the steps between cost more.
+        each: how many blocks a thread should have, at least.
         """
         r = 64
         c = min(128, 10**6 // (r * max(1, width)) // 16 * 16)
@@ -51,7 +52,7 @@ class Sizes(NamedTuple):
         threads = thread_count()
         while a > 1:
             blocks = heads * n // (a * r)
-            if a // 2 * r < n and blocks >= threads and (blocks >= 4 * threads or a * r * m < _LARGE_BLOCK):
+            if a // 2 * r < n and blocks >= threads and (blocks >= each * threads or a * r * m < _LARGE_BLOCK):
                 break
             a //= 2
         return cls(a, r, together // a, c)
@@ -169,12 +170,16 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
         dtype=large.dtype,
         scale=large.scale,
         softcap=None if large.rules.softcap is None else abs(large.rules.softcap),
-        sizes=sizes
-        or Sizes.find(
-            max(k.shape[-1], v.shape[-1]), large.dtype, large.extent.n, large.extent.m, math.prod(large.lead)
-        ),
+        sizes=sizes or _find_sizes(large, max(k.shape[-1], v.shape[-1])),
         widths=(k.shape[-1], v.shape[-1]),
     )
+
+
+def _find_sizes(large: Large, width: int) -> Sizes:
+    """Under masks the last blocks, which see most, are done first, so that fewer of them even out."""
+    extent = large.extent
+    each = 2 if large.rules.masks else 4
+    return Sizes.find(width, large.dtype, extent.n, extent.m, math.prod(large.lead), each)
 
 
 def _parts(x: Array, dtype: np.dtype) -> Iterator[Array]:

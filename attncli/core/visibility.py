@@ -60,7 +60,10 @@ class RowsView:
             )
 
     def tiles(self, r: int, b: int, c: int) -> list[Tile]:
-        """The tiles that need computing: strips of c keys, b at most, that the same parts of r queries see."""
+        """The tiles that need computing, of strips of c keys, b at most, and parts of r queries.
+
+        Strips and parts at the ends that see nothing of each other are left out.
+        """
         firsts = np.arange(0, self.rows, r)
         starts = np.arange(0, self.m, c)
         stops = np.minimum(starts + c, self.m)
@@ -78,16 +81,15 @@ class RowsView:
         runs: list[list[int]] = []
         seen: list[int] = np.flatnonzero(sees.any(axis=1)).tolist()
         for strip in seen:
-            before = runs[-1][-1] if runs else -1
-            alike = first[before] == first[strip] and last[before] == last[strip]
-            narrow = (strip + 1) * c > self.m  # a tile of its own
-            if runs and before == strip - 1 and alike and not narrow and len(runs[-1]) < b:
+            whole = (strip + 1) * c <= self.m  # a narrow strip is a tile of its own
+            if runs and whole and runs[-1][-1] == strip - 1 and len(runs[-1]) < b:
                 runs[-1].append(strip)
             else:
                 runs.append([strip])
         tiles = []
         for run in runs:
-            low, high, of_run = run[0], run[-1] + 1, (first[run[0]], last[run[0]])
+            low, high = run[0], run[-1] + 1
+            of_run = min(first[low:high]), max(last[low:high])
             cells = np.argwhere(hides[low:high, slice(*of_run)]).tolist() if any(partly[low:high]) else []
             tiles.append(Tile(low * c, min(high * c, self.m), *of_run, cells))
         return tiles

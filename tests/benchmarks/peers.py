@@ -85,7 +85,7 @@ def jax(q: Any, k: Any, v: Any, causal: bool, threads: int) -> Run | None:
 def products(q: Any, k: Any, v: Any, causal: bool, threads: int) -> Run:
     """q k and (q k) v alone, block by block as the engine does them: a bound for what NumPy can reach."""
     _, heads, n, d = q.shape
-    sizes = Sizes.find(max(d, v.shape[-1]), q.dtype, n, k.shape[-2], heads)
+    sizes = Sizes.find(max(d, v.shape[-1]), q.dtype, n, k.shape[-2], heads, 2 if causal else 4)
     a, r, b, c = sizes
     rows = a * r
 
