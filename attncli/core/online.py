@@ -68,12 +68,14 @@ class Tiler:
         if queries is None:
             return None
         got, sums, logarithm = self._attend(unit, queries)
-        if not (self.queries.shifted or _went_well(got, sums, queries.safe)):
+        largest = _largest(got)
+        if not (self.queries.shifted or _went_well(largest, sums, queries.safe)):
             queries = self.dots.queries(unit, shifted=True)
             assert queries is not None
             got, sums, logarithm = self._attend(unit, queries)
+            largest = _largest(got)
         output[...] = got
-        return (logarithm, sums == 0) if _largest(got) < math.inf else None  # neither for NaN
+        return (logarithm, sums == 0) if largest < math.inf else None  # neither for NaN
 
     def _attend(self, unit: Unit, queries: Queries) -> tuple[Array, Array, Array]:
         """The output, the sums of e^s, in units of what was subtracted, and their logarithm."""
@@ -203,14 +205,15 @@ def _is_steep(scores: Array) -> bool:
 
 
 def _largest(x: Array) -> float:
-    return max(float(x.max(initial=0)), -float(x.min(initial=0)))
+    """The largest absolute value; 1 where there is no value, which is neither too large nor too small."""
+    return max(float(x.max()), -float(x.min())) if x.size else 1.0
 
 
-def _went_well(output: Array, sums: Array, safe: bool) -> bool:
-    """Whether unshifted e^s neither overflowed nor vanished, nor its products with small values."""
-    if output.size and not _TINY <= _largest(output) < math.inf:
-        return False
-    return safe or (float(sums.min()) >= _TINY and float(sums.max()) < math.inf)
+def _went_well(largest: float, sums: Array, safe: bool) -> bool:
+    """Whether unshifted e^s neither overflowed nor vanished, nor its products with small values, of an output that
+    reaches this far.
+    """
+    return _TINY <= largest < math.inf and (safe or (float(sums.min()) >= _TINY and float(sums.max()) < math.inf))
 
 
 def _side_by_side(memory: Array, *shapes: tuple[int, ...]) -> list[Array]:
