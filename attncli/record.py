@@ -72,7 +72,20 @@ else:
     def _eq(self: Any, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self._record_types)
+        names = [n for n in self._record_types if getattr(self._record_given.get(n), "compare", True)]
+        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
+
+    def _same(one: Any, other: Any) -> bool:
+        """Equal, arrays cell by cell, in lists and dictionaries too."""
+        if one is other:
+            return True
+        if hasattr(one, "shape") and hasattr(other, "shape"):
+            return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
+        if isinstance(one, dict) and isinstance(other, dict):
+            return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+            return len(one) == len(other) and all(map(_same, one, other))
+        return bool(one == other)
 
 
 __all__ = ["record"]

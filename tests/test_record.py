@@ -83,3 +83,14 @@ def test_fields_of_a_base_come_first() -> None:
     far = record(Far)(1, 2, ["a"], 4)
     assert (far.x, far.names, far.z) == (1, ["a"], 4)
     assert dataclasses.replace(far, z=5).z == 5
+
+
+def test_arrays_are_compared_cell_by_cell() -> None:
+    import numpy as np
+
+    point = _point(record)
+    one, other = point(np.array([1, np.nan]), [np.ones(2)]), point(np.array([1, np.nan]), [np.ones(2)])
+    assert one == other
+    other.y[0][1] = 2
+    assert one != other
+    assert point(np.ones(2)) != point(np.ones(3))

@@ -27,6 +27,9 @@ EMPTY_ROWS = ("zero", "nan", "uniform", "error")
 LATER_STEPS = ("kernel", "scores", "scaled", "masked", "weights")
 
 
+ENORMOUS_CAP = 1e15
+
+
 @record
 class Rules:
     """How to compute: everything that is no matrix.
@@ -196,8 +199,11 @@ class Attention:
         """c tanh(s / c); a key out of reach stays out of reach."""
         if self.rules.softcap is None or self.begin == "masked":
             return
-        cap = self.dtype.type(self.rules.softcap)
-        self.logits = self.steps["capped"] = self._within_reach(cap * np.tanh(self.logits / cap))
+        cap = self.rules.softcap
+        # Of an enormous cap s / c would vanish in float32, or the cap itself be infinite.
+        dtype = self.dtype if abs(cap) <= ENORMOUS_CAP else np.dtype(float)
+        capped = dtype.type(cap) * np.tanh(self.logits / dtype.type(cap))
+        self.logits = self.steps["capped"] = self._within_reach(capped.astype(self.dtype, copy=False))
 
     def _within_reach(self, values: Array) -> Array:
         """The values, but -inf where a key is out of reach: no scale and no cap brings it back."""

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from attncli.core.attend import ENORMOUS_CAP
 from attncli.core.blocks import Large, Unit
 from attncli.core.scores import cosine, direction, dot, general
 from attncli.core.visibility import Index, RowsView
@@ -134,7 +135,7 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
     masks = large.masks if large.rules.masks else None
     if score is None or q is None or k is None or large.begin is not None:
         return None
-    if large.extent.m == 0 or large.dtype.name not in _ROOM:
+    if large.extent.m == 0 or large.dtype.name not in _ROOM or abs(large.rules.softcap or 0) > ENORMOUS_CAP:
         return None
     if score.function not in (dot, general, cosine) or (masks and not np.isneginf(large.rules.mask_value)):
         return None

@@ -124,7 +124,8 @@ def _count_heads(
     asking = {name: count for name, count in counts.items() if name not in ("K", "V")}
     for name, count in asking.items():
         if count not in (1, most):
-            raise ShapeError(f"{name} has {count} heads, but there are {most} elsewhere: {counts}")
+            told = ", ".join(f"{name} {count}" for name, count in counts.items())
+            raise ShapeError(f"{name} has {count} heads, but there are {most} elsewhere: {told}")
     return False, most, most
 
 

@@ -132,6 +132,12 @@ class Trace:
         told = [f"{name}: {' x '.join(map(str, self[name].shape))}" for name in self.names() if name in self.steps]
         return f"Trace({self.attention}; {', '.join(told)})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What `pickle` keeps: all steps, computed."""
+        for name in self.lazy:
+            self.rows(name)
+        return {**vars(self), "lazy": {}}
+
     def names(self, *, on_request: bool = False) -> list[str]:
         """The steps that this problem has, in pipeline order; exp, sum and lse only if on_request."""
         return [

@@ -37,6 +37,8 @@ def contradictions(problem: Problem, said: set[str], unknown_matrices: frozenset
     """All of them. said: the settings that somebody gave, defaults and profiles aside; unknown: could not be read."""
     given = {*problem.inputs, *unknown_matrices}
     found = [*_later(problem, given, said), *_sources(problem, given), *_numbers(problem, said)]
+    if problem.both_ways and not {"X", "Y"} <= given:
+        found.append(_error(problem, "both_ways", "both ways needs X and Y", "cross X Y --both-ways"))
     return [*found, *_parameters(problem), *_stages(problem)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import tracemalloc
 from pathlib import Path
@@ -316,6 +317,23 @@ def test_what_is_too_large_is_told_even_where_it_is_hidden(name: str, masks: str
     assert f"{name}: numbers beyond float32 became infinite" in plain.notes
     assert got.notes == plain.notes
     np.testing.assert_allclose(got.rows("output"), plain.rows("output"), atol=1e-5)
+
+
+@pytest.mark.parametrize("cap", [1e14, 1e16, 1e38, 1e40, 1e300])
+@pytest.mark.parametrize("n", [6, 600])
+def test_an_enormous_soft_cap_is_none(cap: float, n: int) -> None:
+    inputs = _normal(n=n)
+    expected = attend(inputs, Rules(), ("output",)).rows("output")
+    got = attend(inputs, Rules(softcap=cap), ("output",)).rows("output")
+    np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
+def test_a_trace_goes_to_another_process() -> None:
+    trace = attend(_normal(n=6), Rules())
+    there = pickle.loads(pickle.dumps(trace))
+    assert there.names(on_request=True) == trace.names(on_request=True)
+    assert all(np.array_equal(there.rows(step), trace.rows(step)) for step in trace.names(on_request=True))
+    assert repr(there) == repr(trace)
 
 
 def test_threads_change_no_digit() -> None:
