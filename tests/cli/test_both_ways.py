@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,3 +64,19 @@ def test_both_ways_needs_x_and_y(cli: Callable[..., Any]) -> None:
     done = cli("attend", X, X, X, "--both-ways")
     assert (done.status, done.out) == (2, "")
     assert "both ways needs X and Y" in done.err
+
+
+@pytest.mark.parametrize(
+    "words", [["attend", "q.npy", "q.npy", "q.npy"], ["self", "q.npy"], ["attend", "--scores", "s.npy"]]
+)
+@pytest.mark.parametrize("more", [[], ["--dry-run"], ["-o", "weights_back=w.npy"], ["--show", "output_back"]])
+def test_large_and_dry_runs_need_x_and_y_too(
+    cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], more: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("q.npy", np.zeros((700, 4), np.float32))
+    np.save("s.npy", np.zeros((700, 700), np.float32))
+    done = cli(*words, "--both-ways", *more)
+    assert done.status == 2
+    assert "both ways needs X and Y" in done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["q.npy", "s.npy"]
