@@ -32,7 +32,8 @@ else:
         for method, shared in (("__init__", _init), ("__repr__", _repr), ("__eq__", _eq), ("__hash__", None)):
             if method not in cls.__dict__:
                 setattr(cls, method, shared)
-        cls.__dataclass_fields__ = _Fields()
+        for name in ("__dataclass_fields__", "__dataclass_params__"):
+            setattr(cls, name, _Told(name))
         return cls
 
     def _twin(cls: type) -> type:
@@ -40,12 +41,16 @@ else:
         body = {"__annotations__": cls._record_types, "__module__": cls.__module__, **cls._record_given}
         return dataclass(type(cls.__name__, (), body))
 
-    class _Fields:
-        """What `dataclasses` asks for, made when it asks."""
+    class _Told:
+        """What `dataclasses`, and others who know them, ask of the class: made when it is asked for."""
 
-        def __get__(self, instance: Any, owner: type) -> dict[str, Field]:
-            owner.__dataclass_fields__ = _twin(owner).__dataclass_fields__
-            return owner.__dataclass_fields__
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __get__(self, instance: Any, owner: type) -> Any:
+            told = getattr(_twin(owner), self.name)
+            setattr(owner, self.name, told)
+            return told
 
     def _init(self: Any, *values: Any, **named: Any) -> None:
         cls, own = type(self), self.__dict__

@@ -72,6 +72,8 @@ def test_the_functions_of_dataclasses_know_it() -> None:
     changed = dataclasses.replace(point(1, names=["a"]), y=5)
     assert dataclasses.asdict(changed) == {"x": 1, "y": 5, "names": ["a"], "seen": False}
     assert dataclasses.is_dataclass(point)
+    plain = _point(dataclasses.dataclass)
+    assert str(point.__dataclass_params__) == str(plain.__dataclass_params__)
 
 
 def test_fields_of_a_base_come_first() -> None:

@@ -368,11 +368,13 @@ def test_memory_does_not_grow_with_the_number_of_mistakes() -> None:
     checked(inputs, output=output)
 
     def peak() -> int:
-        tracemalloc.start()
-        checked(inputs, output=output)
-        _, most = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return most
+        peaks = []
+        for _ in range(3):  # threads meet now here, now there
+            tracemalloc.start()
+            checked(inputs, output=output)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        return min(peaks)
 
     before = peak()
     for number in range(200):
@@ -382,7 +384,7 @@ def test_memory_does_not_grow_with_the_number_of_mistakes() -> None:
     finally:
         for number in range(200):
             MISTAKES.remove(f"nothing-{number}")
-    assert after < before * 1.5  # threads meet now here, now there; 200 results would be twice as much
+    assert after < before * 1.5  # 200 results would be twice as much
     assert before < 4 * 256 * 512 * 8 * 8  # eight times what all weights take in double precision
 
 
