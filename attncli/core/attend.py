@@ -337,19 +337,20 @@ class Attention:
             notes=self.notes,
         )
         if self.normalizer.name == "softmax" and self.begin != "weights":
-            trace.lazy = {"exp": lambda: self._exp(trace), "sum": lambda: self._sum(trace), "lse": self.lse}
+            # Of these none holds the trace: a ring would keep its arrays until the collector comes by.
+            trace.lazy = {"exp": self.exp, "sum": self.sum, "lse": self.lse}
         return trace if keep is None else trace.keep(keep)
 
-    def _exp(self, trace: Trace) -> Array:
+    def exp(self) -> Array:
         with np.errstate(over="ignore", under="ignore"):
             exponentials: Array = np.exp(self.logits)
-        if np.isposinf(exponentials).any() and notes.OVERFLOW not in trace.notes:
-            trace.notes.append(notes.OVERFLOW)
+        if np.isposinf(exponentials).any() and notes.OVERFLOW not in self.notes:
+            self.notes.append(notes.OVERFLOW)
         return exponentials
 
-    def _sum(self, trace: Trace) -> Array:
+    def sum(self) -> Array:
         with np.errstate(over="ignore"):
-            total: Array = self._exp(trace).sum(axis=-1, keepdims=True)
+            total: Array = self.exp().sum(axis=-1, keepdims=True)
         return total
 
     def lse(self) -> Array:

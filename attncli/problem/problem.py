@@ -106,7 +106,7 @@ class Problem:
 
         trace.attention = self.attention
         trace.layout = self.layout
-        trace.notes = [*self.notes, *trace.notes]
+        trace.notes[:0] = self.notes
         set_labels(self, trace)
         return trace
 
