@@ -42,13 +42,12 @@ class Large(Attention):
     """A problem that is computed block by block. Inputs are converted by block too, so that a file stays a file."""
 
     def __init__(self, inputs: Mapping[str, Array], rules: Rules) -> None:
-        super().__init__({name: x for name, x in inputs.items() if name not in _CONVERTED_BY_BLOCK}, rules)
-        whole = Attention({name: x[:0] for name, x in inputs.items() if np.ndim(x)}, rules)
-        self.begin, self.dtype, self.score, self.parameters = whole.begin, whole.dtype, whole.score, whole.parameters
-        self.inputs = {
-            name: np.asarray(x) if name in _CONVERTED_BY_BLOCK else np.asarray(x).astype(self.dtype, copy=False)
-            for name, x in inputs.items()
-        }
+        super().__init__({name: x[:0] for name, x in inputs.items() if np.ndim(x)}, rules)
+        arrays = {name: np.asarray(x) for name, x in inputs.items()}
+        with np.errstate(over="ignore"):
+            now = {n: x.astype(self.dtype, copy=False) for n, x in arrays.items() if n not in _CONVERTED_BY_BLOCK}
+        self.inputs = arrays | now
+        self.notes = notes.beyond(arrays, now)
         self.lock = threading.Lock()
         with np.errstate(all="ignore"):
             self._prepare()

@@ -21,10 +21,10 @@ LOG2_E = 1.4426950408889634
 # Half the exponents of a format, and room for sums of a million and for values: within these 2^s needs no shift. It
 # also keeps off NumPy's trap: float32 exp2 does every number beyond +-126 by itself, 0.2 % of them double its time
 # and 1 % take six times as long (exp does not, in float32), so exp2 is only used where none can be there.
-_ROOM = {"float32": 50, "float64": 400}
+_ROOM = {"f": 50, "d": 400}  # by the dtype's letter, since its name takes as long as a small product
 # What must not be exceeded on the way: an eighth of the largest number.
-_REACH = {"float32": 2.0**125, "float64": 2.0**1021}
-_LARGE_BLOCK = 2**19  # scores
+_REACH = {"f": 2.0**125, "d": 2.0**1021}
+LARGE_BLOCK = 2**19  # scores: smaller ones are not worth to be cut further
 _PART = 2**18  # numbers looked through at once
 
 
@@ -53,7 +53,7 @@ class Sizes(NamedTuple):
         threads = thread_count()
         while a > 1:
             blocks = heads * n // (a * r)
-            if a // 2 * r < n and blocks >= threads and (blocks >= each * threads or a * r * m < _LARGE_BLOCK):
+            if a // 2 * r < n and blocks >= threads and (blocks >= each * threads or a * r * m < LARGE_BLOCK):
                 break
             a //= 2
         return cls(a, r, together // a, c)
@@ -74,13 +74,14 @@ class Head:
 
 @record
 class Queries:
-    """Queries of a block, scaled: (r, d_k).
+    """Queries of a block, q: (r, d_k), and what they are to be multiplied by.
 
     safe: |q| |k| bounds all scores so that none can overflow or vanish; they are powers of 2 then, not of e.
     shifted: the maximum of a row is to be subtracted from its scores. Neither: it may well go without.
     """
 
-    scaled: Array
+    q: Array
+    factor: np.floating
     safe: bool
     shifted: bool
 
@@ -112,21 +113,21 @@ class Dots:
         for the definition.
         """
         head, part = self.head(unit.index), slice(unit.start, unit.stop)
-        q, convert = head.q[part].astype(self.dtype, copy=False), self.dtype.type
-        factor, cap = self.scale / (self.softcap or 1), self.softcap
-        scaled = q * convert(factor * LOG2_E if cap is None else factor)
-        longest = _longest(scaled) * (1 if cap is None else LOG2_E)
+        cap, letter, convert = self.softcap, self.dtype.char, self.dtype.type
+        q = head.q[part].astype(self.dtype, copy=False)
+        factor = self.scale / (cap or 1)
+        longest = _longest(q) * abs(float(convert(factor))) * LOG2_E
         bias, bars = (0.0, False) if self.bias is None else _largest_bias(self.bias(unit.index, part))
         ratio = longest * head.longest_key
         bound = ratio * (cap or 1)  # of the scores, as powers of 2, before the cap
-        if not longest + ratio + bound + bias < _REACH[self.dtype.name]:  # NaN too
+        if not longest + ratio + bound + bias < _REACH[letter]:  # NaN too
             return None
         if cap is not None:
             bound = min(bound, cap * LOG2_E)
-        safe = not shifted and self.bias is None and bound <= _ROOM[self.dtype.name]
+        safe = not shifted and self.bias is None and bound <= _ROOM[letter]
         # NumPy's float64 exp is slow where the result vanishes; and where a bias leaves one key, e^0 gives its value.
         shifted = shifted or (not safe and (self.dtype.itemsize == 8 or bars))
-        return Queries(scaled if safe or cap is not None else q * convert(factor), safe, shifted)
+        return Queries(q, convert(factor * LOG2_E if safe and cap is None else factor), safe, shifted)
 
 
 def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
@@ -135,7 +136,7 @@ def find_dots(large: Large, sizes: Sizes | None = None) -> Dots | None:
     masks = large.masks if large.rules.masks else None
     if score is None or q is None or k is None or large.begin is not None:
         return None
-    if large.extent.m == 0 or large.dtype.name not in _ROOM or abs(large.rules.softcap or 0) > ENORMOUS_CAP:
+    if large.extent.m == 0 or large.dtype.char not in _ROOM or abs(large.rules.softcap or 0) > ENORMOUS_CAP:
         return None
     if score.function not in (dot, general, cosine) or (masks and not np.isneginf(large.rules.mask_value)):
         return None

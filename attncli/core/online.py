@@ -67,23 +67,22 @@ class Tiler:
         queries = self.dots.queries(unit)
         if queries is None:
             return None
-        got, sums, logarithm = self._attend(unit, queries)
-        largest = _largest(got)
+        sums, logarithm = self._attend(unit, queries, output)
+        largest = _largest(output)
         if not (self.queries.shifted or _went_well(largest, sums, queries.safe)):
             queries = self.dots.queries(unit, shifted=True)
             assert queries is not None
-            got, sums, logarithm = self._attend(unit, queries)
-            largest = _largest(got)
-        output[...] = got
+            sums, logarithm = self._attend(unit, queries, output)
+            largest = _largest(output)
         return (logarithm, sums == 0) if largest < math.inf else None  # neither for NaN
 
-    def _attend(self, unit: Unit, queries: Queries) -> tuple[Array, Array, Array]:
-        """The output, the sums of e^s, in units of what was subtracted, and their logarithm."""
+    def _attend(self, unit: Unit, queries: Queries, output: Array) -> tuple[Array, Array]:
+        """Fill the output; the sums of e^s, in units of what was subtracted, and their logarithm."""
         dots, head = self.dots, self.dots.head(unit.index)
         (a, r, b, c), k, v = dots.sizes, head.k, head.v
         rows, m = unit.stop - unit.start, len(k)
         self.queries, self.fresh = queries, True
-        self._turn(queries.scaled)
+        self._turn(queries)
         self.largest[...] = -np.inf if queries.shifted else 0
         view = dots.view(unit) if dots.view else None
         bias = dots.bias(unit.index, slice(unit.start, unit.stop)) if dots.bias else None
@@ -99,25 +98,25 @@ class Tiler:
         if self.fresh:
             self._begin()
         sums = np.add.reduce(self.below, axis=0).reshape(a * r, 1)[:rows]
-        output = np.add.reduce(self.total, axis=0).reshape(a * r, v.shape[1])[:rows]
+        total = (self.total[0] if b == 1 else np.add.reduce(self.total, axis=0)).reshape(a * r, v.shape[1])[:rows]
         empty = sums == 0
-        output /= np.where(empty, 1, sums) if empty.any() else sums
+        np.divide(total, np.where(empty, 1, sums) if empty.any() else sums, out=output)
         if not self.queries.shifted:
             settle(output, v, lonely, view)
-        return output, sums, np.log(sums) + self.largest.reshape(-1, 1)[:rows]
+        return sums, np.log(sums) + self.largest.reshape(-1, 1)[:rows]
 
     def _begin(self) -> None:
         self.so_far[...] = 0
         self.fresh = False
 
-    def _turn(self, q: Array) -> None:
-        """q with the features first: (a, d_k, r); rows that fill up the last part are zeros."""
+    def _turn(self, queries: Queries) -> None:
+        """The queries, scaled, with the features first: (a, d_k, r); rows that fill up the last part are zeros."""
+        q, factor, r = queries.q, queries.factor, self.dots.sizes.r
         rows, d_k = q.shape
-        r = self.dots.sizes.r
         whole = rows // r
-        self.turned[:whole] = q[: whole * r].reshape(whole, r, d_k).swapaxes(1, 2)
+        np.multiply(q[: whole * r].reshape(whole, r, d_k).swapaxes(1, 2), factor, out=self.turned[:whole])
         if rows > whole * r:
-            self.turned[whole, :, : rows - whole * r] = q[whole * r :].T
+            np.multiply(q[whole * r :].T, factor, out=self.turned[whole, :, : rows - whole * r])
             self.turned[whole, :, rows - whole * r :] = 0
 
     def _memory(self, strips: int, first: int, last: int, width: int) -> _Memory:
@@ -157,7 +156,7 @@ class Tiler:
         if bias is not None:
             _add(scores, tile, bias.astype(dots.dtype, copy=False))
         if self.fresh and not (self.queries.safe or self.queries.shifted) and _is_steep(scores):
-            self.queries = Queries(self.queries.scaled, safe=False, shifted=True)
+            self.queries = Queries(self.queries.q, self.queries.factor, safe=False, shifted=True)
             self.largest[...] = -np.inf
         if self.fresh and not memory.whole:
             self._begin()

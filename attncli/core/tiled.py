@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from attncli.core.attend import Rules
 from attncli.core.blocks import Large, Unit
-from attncli.core.dots import Sizes, find_dots
+from attncli.core.dots import LARGE_BLOCK, Sizes, find_dots
 from attncli.core.normalizers import NORMALIZERS
 from attncli.core.online import Tiler
 from attncli.core.projections import join_heads, project
 from attncli.core.trace import Trace, wanted
 from attncli.core.visibility import Index
-from attncli.core.workers import Progress, on_threads
+from attncli.core.workers import Progress, on_threads, thread_count
 from attncli.lazy import Array, np
 
 
@@ -72,7 +72,11 @@ def attend_by_blocks(
     rows_at_once = min(rows or large.block_rows(), large.block_rows())
     most = rows_at_once if dots is None else dots.sizes.a * dots.sizes.r
     units = large.units(min(rows or most, most))
-    on_threads(_heavy_outside(units) if large.rules.masks else units, worker, progress)
+    if large.rules.masks:
+        units = _heavy_outside(units)
+    elif dots is not None:
+        units = _small_last(units, dots.sizes.r, extent.m)
+    on_threads(units, worker, progress)
     large.tell()
     if output is not None:
         if dots is not None and large.empty.any():
@@ -100,6 +104,23 @@ def _heavy_outside(units: list[Unit]) -> list[Unit]:
     """Last rows first, as threads take units from both ends: under a causal mask these have most to do."""
     last_first = sorted(units, key=lambda unit: -unit.start)
     return last_first[::2] + last_first[1::2][::-1]
+
+
+def _small_last(units: list[Unit], r: int, m: int) -> list[Unit]:
+    """The last block of each thread in halves, so that none waits long for the others; threads end in the middle."""
+    last = min(thread_count(), len(units))
+    low = (len(units) - last) // 2
+    halves = [half for unit in units[low : low + last] for half in _halves(unit, r, m)]
+    return [*units[:low], *halves, *units[low + last :]]
+
+
+def _halves(unit: Unit, r: int, m: int) -> list[Unit]:
+    """The block in two, the first of a multiple of r rows, unless these would be small."""
+    half = (unit.stop - unit.start) // 2 // r * r
+    if half * m < LARGE_BLOCK:
+        return [unit]
+    middle = unit.start + half
+    return [Unit(unit.index, unit.start, middle), Unit(unit.index, middle, unit.stop)]
 
 
 def _fill_empty(large: Large, output: Array) -> None:

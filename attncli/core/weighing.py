@@ -30,7 +30,7 @@ def weigh_rows(dots: Dots, unit: Unit, steps: tuple[str, ...]) -> tuple[dict[str
     dtype, part, k, shifted = dots.dtype, slice(unit.start, unit.stop), dots.keys(unit.index), not queries.safe
     view = dots.view(unit) if dots.view else None
     shown = None if view is None else view.shown(0, k.shape[0])
-    weights = queries.scaled @ k.T
+    weights = (queries.q * queries.factor) @ k.T
     if dots.softcap is not None:
         np.tanh(weights, out=weights)
         weights *= dtype.type(dots.softcap * (1 if shifted else LOG2_E))

@@ -34,7 +34,7 @@ def thread_count() -> int:
     import os
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    counts: list[int] = [library["num_threads"] for library in _blas().info()]
+    counts: list[int] = [library.num_threads for library in _blas().lib_controllers]
     return max(1, min([*counts, cores]))
 
 
