@@ -21,7 +21,7 @@ from attncli.lazy import Array, np
 from attncli.record import record
 
 # Products of smaller values with e^s that is not shifted may vanish, and what vanished may count in a smaller sum.
-_TINY = 2.0**-40
+_TINY = {"f": 2.0**-40, "d": 2.0**-500}
 
 
 @record
@@ -69,12 +69,24 @@ class Tiler:
             return None
         sums, logarithm = self._attend(unit, queries, output)
         largest = _largest(output)
-        if not (self.queries.shifted or _went_well(largest, sums, queries.safe)):
+        if not (self.queries.shifted or self._went_well(unit, largest, sums)):
             queries = self.dots.queries(unit, shifted=True)
             assert queries is not None
             sums, logarithm = self._attend(unit, queries, output)
             largest = _largest(output)
-        return (logarithm, sums == 0) if largest < math.inf else None  # neither for NaN
+        finite = largest.max(initial=0) < math.inf  # not where one is NaN
+        return (logarithm, sums == 0) if finite else None
+
+    def _went_well(self, unit: Unit, largest: Array, sums: Array) -> bool:
+        """Whether unshifted e^s neither overflowed nor vanished, nor its products with the small values of a column.
+
+        largest: how far the columns of the output reach, (d_v,).
+        """
+        tiny = _TINY[self.dots.dtype.char]
+        small = largest < tiny
+        if not largest.max(initial=0) < math.inf or (small.any() and self.dots.head(unit.index).v[:, small].any()):
+            return False
+        return self.queries.safe or (float(sums.min()) >= tiny and float(sums.max()) < math.inf)
 
     def _attend(self, unit: Unit, queries: Queries, output: Array) -> tuple[Array, Array]:
         """Fill the output; the sums of e^s, in units of what was subtracted, and their logarithm."""
@@ -203,16 +215,10 @@ def _is_steep(scores: Array) -> bool:
     return not (largest.max() < 60 and largest.min() > -20)
 
 
-def _largest(x: Array) -> float:
-    """The largest absolute value; 1 where there is no value, which is neither too large nor too small."""
-    return max(float(x.max()), -float(x.min())) if x.size else 1.0
-
-
-def _went_well(largest: float, sums: Array, safe: bool) -> bool:
-    """Whether unshifted e^s neither overflowed nor vanished, nor its products with small values, of an output that
-    reaches this far.
-    """
-    return _TINY <= largest < math.inf and (safe or (float(sums.min()) >= _TINY and float(sums.max()) < math.inf))
+def _largest(x: Array) -> Array:
+    """The largest absolute value of each column, NaN where one is NaN."""
+    reach: Array = np.maximum(x.max(axis=0), -x.min(axis=0))
+    return reach
 
 
 def _side_by_side(memory: Array, *shapes: tuple[int, ...]) -> list[Array]:

@@ -329,6 +329,18 @@ def test_an_enormous_soft_cap_is_none(cap: float, n: int) -> None:
     np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("scores", [-130, -45, -32, 0, 60])
+def test_columns_of_values_may_be_of_very_different_size(scores: float) -> None:
+    """Products of small values with e^s vanish unless the largest score is subtracted first."""
+    rng = np.random.default_rng(4)
+    q, k = np.ones((600, 4), "f"), (scores / 2 + rng.standard_normal((600, 4)) / 10).astype("f")
+    size = np.array([1, 1e-30, 1e20, 0])
+    v = (rng.uniform(1, 2, (600, 4)) * size).astype("f")
+    got = attend({"Q": q, "K": k, "V": v}, Rules(), ("output",)).rows("output")
+    right = attend({"Q": q, "K": k, "V": v}, Rules(dtype="float64")).rows("output")
+    assert np.all(np.abs(got - right) <= 1e-5 * size)
+
+
 def test_a_trace_goes_to_another_process() -> None:
     trace = attend(_normal(n=6), Rules())
     there = pickle.loads(pickle.dumps(trace))
