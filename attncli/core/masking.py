@@ -161,9 +161,9 @@ class Masks:
             raise UsageError("two masks name different alignments", hint="name one; the others follow it")
         self.alignment = named.pop() if named else default
         self.notes: list[str] = []
-        aligned = [spec for spec in specs if spec.aligned]
-        if aligned and not named and all(spec.alignment is None for spec in aligned) and extent.n != extent.m:
-            self._note_alignment(aligned, extent)
+        silent = [spec for spec in specs if spec.aligned and spec.alignment is None]
+        if silent and extent.n != extent.m:
+            self._note_alignment(silent, extent, next((spec.name for spec in specs if spec.alignment), None))
         self.at = extent.at(self.alignment)
         self.texts = [spec.text if not spec.aligned else replace(spec, alignment=self.alignment).text for spec in specs]
         # Each with whether it looks only at i - j, so that a tile can ask once for a whole diagonal.
@@ -181,8 +181,12 @@ class Masks:
             visible = visible & np.asarray(predicate(part), dtype=bool)
         return visible
 
-    def _note_alignment(self, aligned: list[MaskSpec], extent: Extent) -> None:
-        names = " and ".join(dict.fromkeys(spec.name for spec in aligned))
+    def _note_alignment(self, silent: list[MaskSpec], extent: Extent, by: str | None) -> None:
+        """Tell which alignment masks get that name none. by: the mask that names one for all."""
+        names = " and ".join(dict.fromkeys(spec.name for spec in silent))
+        if by is not None:
+            self.notes.append(f"{names}: aligned {self.alignment}, as {by} says")
+            return
         if extent.past and self.alignment == "top-left":
             self.notes.append(
                 f"{names}: {extent.n} queries right after {extent.past} past keys (top-left); "

@@ -80,7 +80,8 @@ def test_where_one_names_its_alignment_the_others_follow() -> None:
     trace = solve(2, 4, ["causal:bottom-right", "window:1,0"])
     np.testing.assert_array_equal(visible(trace), by_loop(2, 4, lambda i, j: j in (i + 1, i + 2)))
     assert trace.mask == ["causal:bottom-right", "window:1,0:bottom-right"]
-    assert not trace.notes
+    assert trace.notes == ["window: aligned bottom-right, as causal says"]
+    assert not solve(3, 3, ["causal:bottom-right", "window:1,0"]).notes
     assert solve(2, 4, ["window:1,0", "causal"]).mask == ["window:1,0:top-left", "causal:top-left"]
 
 
