@@ -5,6 +5,7 @@ Letters: n queries, m keys, d_v value width; leading axes are sequences, then he
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -134,7 +135,7 @@ class Cache:
         visible = np.ones((1, 1), bool) if trace.visible is None else trace.visible
         output = trace.rows("output")[..., 0, :] if "output" in trace else None
         row = Row(at + 1, self.plan.queries[at], self.plan.keys[: weights.shape[-1]], weights, output,
-                  visible[..., 0, :], [note.replace("query 1 ", f"query {at + 1} ") for note in trace.notes])
+                  visible[..., 0, :], [re.sub(r"\bquery 1\b", f"query {at + 1}", note) for note in trace.notes])
         return trace, row
 
     def _inputs(self, at: int, end: int, traces: Mapping[str, Trace]) -> dict[str, Array]:

@@ -143,6 +143,15 @@ def test_each_step_computes_its_own_row_only(counted: list[tuple[int, int]]) -> 
     assert counted == [(1, 3), (1, 4)]
 
 
+def test_notes_number_the_queries_of_the_whole() -> None:
+    x = np.arange(8.0).reshape(4, 2)
+    x[1, 1] = np.nan
+    steps = [step.last.notes for step in Decoder(problem_of(X=x, mask="causal")).steps()]
+    assert steps[0] == []
+    assert [f"query {i}, key 2" in " ".join(notes) for i, notes in enumerate(steps, 1)] == [False, True, True, True]
+    assert not any("query 1" in note for notes in steps for note in notes)
+
+
 def test_keys_are_projected_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each token one row goes through W_K, whether keys come one by one or are all there."""
     import attncli.core.qkv as module
