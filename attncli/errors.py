@@ -63,6 +63,10 @@ class Several(AttnError):
         self._errors = [inner for error in errors for inner in error.errors()]
         super().__init__("\n".join(str(error) for error in self._errors))
 
+    def __reduce__(self) -> tuple[type[Several], tuple[list[AttnError]]]:
+        """How `pickle` makes it again: errors cross processes."""
+        return type(self), (self._errors,)
+
     def errors(self) -> list[AttnError]:
         return self._errors
 

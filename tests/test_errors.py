@@ -1,10 +1,12 @@
-"""Hints at known names."""
+"""Hints at known names, and errors that cross processes."""
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
-from attncli.errors import nearest
+from attncli.errors import InputError, Place, Several, UsageError, nearest
 
 
 @pytest.mark.parametrize(
@@ -22,3 +24,11 @@ from attncli.errors import nearest
 )
 def test_the_nearest_name(name: str, known: list[str], found: str | None) -> None:
     assert nearest(name, known) == found
+
+
+def test_errors_go_to_another_process() -> None:
+    one = InputError("a", place=Place("f", 1, 2), hint="h")
+    for error in (one, Several([UsageError("b"), one])):
+        there = pickle.loads(pickle.dumps(error))
+        assert (type(there), str(there)) == (type(error), str(error))
+        assert list(map(vars, there.errors())) == list(map(vars, error.errors()))
