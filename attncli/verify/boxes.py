@@ -10,6 +10,7 @@ from attncli.registry import Entry
 from attncli.verify import intervals
 from attncli.verify.flow import Flow, Numbers
 from attncli.verify.frame import Frame
+from attncli.verify.interval_scores import score_of
 from attncli.verify.intervals import Box
 
 # Narrower than this, an interval holds nothing but float noise.
@@ -49,7 +50,7 @@ class Boxes(Numbers[Box]):
         return x.through(increasing, 8)
 
     def scored(self, score: ScoreSpec, q: Box, k: Box, axes: int, last: bool) -> Box:
-        return intervals.score_of(score, q, k)
+        return score_of(score, q, k)
 
     def scaled(self, x: Box, frame: Frame, axes: int) -> Box:
         scale = np.full(1, frame.scale)
@@ -91,10 +92,6 @@ class Boxes(Numbers[Box]):
 
 
 BoxFlow = Flow[Box]
-
-
-def _same(x: Array) -> Array:
-    return x
 
 
 def _logsum(x: Array) -> Array:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
-from attncli.core.scores import ScoreSpec
 from attncli.lazy import Array, np
 
 EPSILON = 2.0**-52
@@ -51,6 +51,11 @@ class Box:
         low = change(self.low)
         return Box(low, low if self.is_point else change(self.high))
 
+    @property
+    def mT(self) -> Box:
+        """The box of the transposed matrices."""
+        return self.shaped(lambda array: array.mT)
+
     def through(self, increasing: Callable[[Array], Array], accuracy: float = 4) -> Box:
         """A function that never falls, applied to each number."""
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
@@ -86,7 +91,7 @@ def multiplied(a: Box, b: Box) -> Box:
     """a b, number by number."""
     with np.errstate(invalid="ignore", over="ignore"):
         ends = [x * y for x in _ends(a) for y in _ends(b)]
-    return widened(_least(ends), _most(ends), 1)
+    return widened(reduce(np.fmin, ends), reduce(np.fmax, ends), 1)
 
 
 def product(a: Box, b: Box) -> Box:
@@ -100,8 +105,7 @@ def product(a: Box, b: Box) -> Box:
             return Box.of(middle)
         return widened(middle, middle, 0, (a.low.shape[-1] + 2) * EPSILON * (np.abs(a.low) @ np.abs(b.low)))
     if a.is_point:
-        turned = product(b.shaped(_turned), a.shaped(_turned))
-        return turned.shaped(_turned)
+        return product(b.mT, a.mT).mT
     above, below = np.maximum(b.low, 0), np.minimum(b.low, 0)
     noise = (a.low.shape[-1] + 4) * EPSILON * (np.maximum(np.abs(a.low), np.abs(a.high)) @ np.abs(b.low))
     return widened(a.low @ above + a.high @ below, a.high @ above + a.low @ below, 0, noise)
@@ -110,7 +114,7 @@ def product(a: Box, b: Box) -> Box:
 def _product_by_terms(a: Box, b: Box) -> Box:
     with np.errstate(invalid="ignore", over="ignore"):
         terms = [x[..., :, :, None] * y[..., None, :, :] for x in _ends(a) for y in _ends(b)]
-        low, high = _least(terms), _most(terms)
+        low, high = reduce(np.fmin, terms), reduce(np.fmax, terms)
         nothing = ((a.low == 0) & (a.high == 0))[..., :, :, None] | ((b.low == 0) & (b.high == 0))[..., None, :, :]
         low, high = np.where(nothing, 0, low), np.where(nothing, 0, high)
         noise = (a.low.shape[-1] + 2) * EPSILON * np.maximum(np.abs(low), np.abs(high)).sum(axis=-2)
@@ -146,8 +150,8 @@ def normalized(
             corners += [(logits.low, logits.low), (logits.high, logits.high)]
         found = [_at_corner(function, own, others, visible) for own, others in corners]
     # A row whose numbers may all vanish shares 0 by 0: then nothing is known.
-    low = np.nan_to_num(_least(found), nan=0.0, posinf=np.inf, neginf=-np.inf)
-    high = np.where(np.isnan(_most(found)), 1.0, _most(found))
+    low = np.nan_to_num(reduce(np.fmin, found), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    high = np.nan_to_num(reduce(np.fmax, found), nan=1.0, posinf=np.inf, neginf=-np.inf)
     return widened(low, high, accuracy, absolute)
 
 
@@ -197,88 +201,6 @@ def _largest_average(low: Array, high: Array, v: Array) -> Array:
     return np.where(np.isneginf(largest), 0, largest)
 
 
-def score_of(score: ScoreSpec, q: Box, k: Box) -> Box:
-    """f(q, k), (..., n, m), or what `score.kernel` says, of boxes of queries (..., n, d_q) and keys (..., m, d_k)."""
-    p = score.parameters
-    if score.name in ("dot", "scaled-dot"):
-        return product(q, k.shaped(_turned))
-    if score.name == "general":
-        return product(product(q, Box.of(p["W"])), k.shaped(_turned))
-    if score.name == "concat":
-        d_q = q.low.shape[-1]
-        return _additive(q, k, p["W"][:, :d_q], p["W"][:, d_q:], p["v"])
-    if score.name == "additive":
-        return _additive(q, k, p.get("W_q"), p.get("W_k"), p.get("w_v"))
-    if q.is_point and k.is_point:
-        return Box.of(score(q.low, k.low)).through(lambda x: x, 64)
-    if score.name == "cosine":
-        return _cosine(score, q, k)
-    if score.kernel is not None and score.name in ("gaussian", "laplacian", "boxcar", "triangular", "epanechnikov"):
-        return _radial(score, q, k)
-    return _by_differences(score, q, k)
-
-
-def _additive(q: Box, k: Box, W_q: Array | None, W_k: Array | None, w_v: Array | None) -> Box:
-    q_h = q if W_q is None else product(q, Box.of(W_q.mT))
-    k_h = k if W_k is None else product(k, Box.of(W_k.mT))
-    hidden = added(q_h[..., :, None, :], k_h[..., None, :, :]).through(np.tanh)
-    w = np.ones(hidden.low.shape[-1]) if w_v is None else np.ravel(w_v)
-    return product(hidden, Box.of(w[:, None]))[..., 0]
-
-
-def _radial(score: ScoreSpec, q: Box, k: Box) -> Box:
-    """A function of the distance that never grows with it: from the largest distance and from the smallest."""
-    apart = added(q[..., :, None, :], Box(-k.high, -k.low)[..., None, :, :])
-    inside = np.where((apart.low <= 0) & (apart.high >= 0), 0, np.minimum(np.abs(apart.low), np.abs(apart.high)))
-    outside = np.maximum(np.abs(apart.low), np.abs(apart.high))
-
-    def at(differences: Array) -> Array:
-        flat = np.sqrt(np.sum(differences * differences, axis=-1))
-        return score(flat.reshape(-1, 1), np.zeros((1, 1))).reshape(flat.shape)
-
-    return widened(at(outside), at(inside), 64)
-
-
-def _cosine(score: ScoreSpec, q: Box, k: Box) -> Box:
-    """The angle between the middles, give or take the angles that the boxes can turn each vector by."""
-    turn_q, turn_k = _turn(q), _turn(k)
-    angle = np.arccos(np.clip(score(_middle(q), _middle(k)), -1, 1))
-    turn = turn_q[..., :, None] + turn_k[..., None, :]
-    return widened(np.cos(np.minimum(np.pi, angle + turn)), np.cos(np.maximum(0, angle - turn)), 64, 64 * EPSILON)
-
-
-def _turn(x: Box) -> Array:
-    radius = np.sqrt(np.sum((x.high - x.low) ** 2, axis=-1)) / 2
-    length = np.sqrt(np.sum(_middle(x) ** 2, axis=-1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        turn: Array = np.arcsin(np.minimum(1, radius / length))
-    return np.where(radius == 0, 0, np.where(radius >= length, np.pi, turn))
-
-
-def _by_differences(score: ScoreSpec, q: Box, k: Box) -> Box:
-    """A score of which only the function is known: to first order, by moving one feature after the other."""
-    middle_q, middle_k = _middle(q), _middle(k)
-    middle = score(middle_q, middle_k)
-    reach = np.zeros_like(middle)
-    for c in range(middle_q.shape[-1]):
-        moved = middle_q.copy()
-        moved[..., c] = q.high[..., c]
-        reach = reach + np.abs(score(moved, middle_k) - middle)
-    for c in range(middle_k.shape[-1]):
-        moved = middle_k.copy()
-        moved[..., c] = k.high[..., c]
-        reach = reach + np.abs(score(middle_q, moved) - middle)
-    return widened(middle - reach, middle + reach, 64, 64 * EPSILON)
-
-
-def _middle(box: Box) -> Array:
-    return box.low if box.is_point else (box.low + box.high) / 2
-
-
-def _turned(array: Array) -> Array:
-    return array.mT
-
-
 def _whole(array: Array) -> bool:
     """Whether these are whole numbers small enough that sums and products of a few are exact."""
     return bool(np.all((np.rint(array) == array) & (np.abs(array) < 2**20)))
@@ -286,17 +208,3 @@ def _whole(array: Array) -> bool:
 
 def _ends(box: Box) -> tuple[Array, ...]:
     return (box.low,) if box.is_point else (box.low, box.high)
-
-
-def _least(arrays: list[Array]) -> Array:
-    least = arrays[0]
-    for array in arrays[1:]:
-        least = np.fmin(least, array)
-    return least
-
-
-def _most(arrays: list[Array]) -> Array:
-    most = arrays[0]
-    for array in arrays[1:]:
-        most = np.fmax(most, array)
-    return most

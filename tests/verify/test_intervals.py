@@ -10,6 +10,7 @@ import pytest
 from attncli.core.normalizers import NORMALIZERS
 from attncli.core.scores import score_spec
 from attncli.verify import intervals
+from attncli.verify.interval_scores import score_of
 from attncli.verify.intervals import Box
 
 SEEDS = range(12)
@@ -127,7 +128,7 @@ def test_scores_hold_all_scores(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     q, k = box(rng, 2, 3, width=0.1), box(rng, 4, 3, width=0.1)
     spec = score_spec(name, SCORES[name])
-    found = intervals.score_of(spec, q, k)
+    found = score_of(spec, q, k)
     assert found.low.shape == (2, 4)
     for _ in range(60):
         assert holds(found, spec(inside(rng, q), inside(rng, k)))
@@ -139,6 +140,6 @@ def test_a_score_of_ones_own_is_bounded_by_differences() -> None:
 
     rng = np.random.default_rng(0)
     q, k = box(rng, 2, 3, width=0.01), box(rng, 4, 3, width=0.01)
-    found = intervals.score_of(score_spec(manhattan), q, k)
+    found = score_of(score_spec(manhattan), q, k)
     assert holds(found, manhattan(inside(rng, q), inside(rng, k)))
     assert found.width < 0.2
