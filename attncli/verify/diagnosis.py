@@ -14,12 +14,21 @@ from typing import TYPE_CHECKING, Any
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
 from attncli.registry import Entry
-from attncli.verify import mistakes, mistakes_masks, mistakes_matrices, slips  # noqa: F401  (they register theirs)
 from attncli.verify.frame import Frame
-from attncli.verify.given import MISTAKES, Given
+from attncli.verify.given import Given
+from attncli.verify.mistakes import MISTAKES
 from attncli.verify.pairs import pairs
 from attncli.verify.search import Search, Tried, Tries
 from attncli.verify.written import Written
+
+# They register theirs, in this order: of equally simple mistakes the first is told first.
+from attncli.verify import (  # noqa: F401  # isort: skip
+    mistakes_logits,
+    mistakes_softmax,
+    mistakes_masks,
+    mistakes_matrices,
+    slips,
+)
 
 if TYPE_CHECKING:
     from attncli.verify.marking import Marking

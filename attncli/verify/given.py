@@ -8,9 +8,9 @@ front, then the sequences, then the heads (1 where there are none). Joined matri
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from attncli.core.attend import Rules, attend
@@ -19,12 +19,8 @@ from attncli.core.normalizers import find_normalizer
 from attncli.core.projections import project
 from attncli.core.trace import STEPS
 from attncli.lazy import Array, np
-from attncli.registry import Registry
 from attncli.verify.frame import Frame
 from attncli.verify.written import Written
-
-MISTAKES = Registry("mistake")
-mistake = MISTAKES
 
 # What a step is made from. Steps that a problem does not have are passed through: a mask that nobody asked for
 # happens there, too.
@@ -44,34 +40,6 @@ BEFORE: dict[str, tuple[str, ...]] = {
 }
 # Where the pipeline is entered with changed numbers: the latest of these that a change gives.
 _ENTRIES = ("weights", "sum", "exp", "masked", "biased", "capped", "scaled", "scores", "kernel")
-
-
-@dataclass(frozen=True, eq=False)
-class Change:
-    """One way to make a mistake: what some steps become instead, and the sentence for the person.
-
-    arrays: changed steps in the form of `Given.steps`; q, k, v are Q, K, V split into heads.
-    step: where it happened, if not at the mistake's own step.
-    text: or, where the arrays are a stack of many such changes, a function that tells of the one at an index.
-    local: only what was wrong is changed, so that only the wrong cells have to be explained.
-    """
-
-    arrays: dict[str, Array]
-    text: str | Callable[[int], str]
-    step: str | None = None
-    local: bool = False
-
-    @property
-    def count(self) -> int:
-        """How many changes the arrays hold."""
-        return 1 if isinstance(self.text, str) else len(next(iter(self.arrays.values())))
-
-    def tell(self, index: int) -> str:
-        """The sentence of one of them."""
-        return self.text if isinstance(self.text, str) else self.text(index)
-
-
-Changes = Iterator[Change]
 
 
 class Given:

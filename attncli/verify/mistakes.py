@@ -1,310 +1,53 @@
-"""The mistakes that people make between the scores and the weights: scale, cap, bias, softmax.
+"""What a mistake is: an entry in the registry, which makes the changed computation.
 
 One entry a mistake: a name, a sentence for the person (`source` is where it was seen), and the changed computation,
 as the steps that differ; the rest of the pipeline is the core's. `at` are the steps in which it happens; `simplicity`
 is the order in which mistakes that explain the same numbers are told; `late` ones are tried where no other fits, and
-`alone` ones are not paired with another; `whole` ones need all rows at once, which an engineer's array has too many of.
-Masks are in `mistakes_masks.py`; matrices,
-heads and the output in `mistakes_matrices.py`; slips in single cells in `slips.py`.
+`alone` ones are not paired with another; `whole` ones need all rows at once, which an engineer's array has too many of;
+`local` ones change single cells or rows, which hands do; `rounding` ones are what machines do.
+The entries are in `mistakes_*.py`; slips in single cells in `slips.py`.
 """
 
 from __future__ import annotations
 
-from attncli.lazy import Array, np
-from attncli.verify.given import Change, Changes, Given, mistake
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from attncli.lazy import Array
+from attncli.registry import Registry
+
+MISTAKES = Registry("mistake")
+mistake = MISTAKES
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One way to make a mistake: what some steps become instead, and the sentence for the person.
+
+    arrays: changed steps in the form of `Given.steps`; q, k, v are Q, K, V split into heads.
+    step: where it happened, if not at the mistake's own step.
+    text: or, where the arrays are a stack of many such changes, a function that tells of the one at an index.
+    local: only what was wrong is changed, so that only the wrong cells have to be explained.
+    """
+
+    arrays: dict[str, Array]
+    text: str | Callable[[int], str]
+    step: str | None = None
+    local: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many changes the arrays hold."""
+        return 1 if isinstance(self.text, str) else len(next(iter(self.arrays.values())))
+
+    def tell(self, index: int) -> str:
+        """The sentence of one of them."""
+        return self.text if isinstance(self.text, str) else self.text(index)
+
+
+Changes = Iterator[Change]
 
 
 def number(x: float) -> str:
     """A number for a sentence: four decimals, no zeros at the end."""
     return f"{x:.4f}".rstrip("0").rstrip(".") if abs(x) >= 1e-3 or x == 0 else f"{x:.4g}"
-
-
-# -- scale ------------------------------------------------------------------------------------------------------
-
-
-def _scaled(given: Given, factor: float, text: str) -> Changes:
-    if given.has_scale and abs(factor - given.scale) > 1e-9 * abs(factor):
-        yield Change({"scaled": given["scores"] * factor}, text)
-
-
-def _root(given: Given, width: str, what: str) -> Changes:
-    size = given.widths.get(width, 0)
-    if size:
-        text = (
-            f"the scores were divided by sqrt({width}) = {number(size**0.5)}, the root of {what}, not {_right(given)}"
-        )
-        yield from _scaled(given, size**-0.5, text)
-
-
-def _right(given: Given) -> str:
-    d_k = given.widths.get("d_k")
-    if d_k and abs(given.scale - d_k**-0.5) < 1e-12:
-        return f"by sqrt(d_k) = {number(d_k**0.5)}"
-    return f"multiplied by {number(given.scale)}"
-
-
-@mistake("no-scale", at=("scaled",), simplicity=1)
-def no_scale(given: Given) -> Changes:
-    """The scores were not scaled."""
-    yield from _scaled(given, 1.0, f"the scores were not {_scaling(given)}")
-
-
-def _scaling(given: Given) -> str:
-    right = _right(given)
-    return f"divided {right}" if right.startswith("by") else right
-
-
-@mistake("scale-d_k", at=("scaled",), simplicity=2)
-def by_width(given: Given) -> Changes:
-    """The scores were divided by d_k, not by its root."""
-    d_k = given.widths.get("d_k")
-    if d_k:
-        yield from _scaled(given, 1 / d_k, f"the scores were divided by d_k = {d_k}, not {_right(given)}")
-
-
-@mistake("scale-root-d_model", at=("scaled",), simplicity=3)
-def by_root_of_model(given: Given) -> Changes:
-    """The scores were divided by the root of the data's width."""
-    yield from _root(given, "d_model", "the data's width")
-
-
-@mistake("scale-root-d_v", at=("scaled",), simplicity=4)
-def by_root_of_values(given: Given) -> Changes:
-    """The scores were divided by the root of the values' width."""
-    yield from _root(given, "d_v", "the values' width")
-
-
-@mistake("scale-root-n", at=("scaled",), simplicity=5)
-def by_root_of_count(given: Given) -> Changes:
-    """The scores were divided by the root of the number of tokens."""
-    yield from _root(given, "n", "the number of queries")
-    if given.widths["m"] != given.widths["n"]:
-        yield from _root(given, "m", "the number of keys")
-
-
-@mistake("scale-root-all-heads", at=("scaled",), simplicity=3)
-def by_root_of_all_heads(given: Given) -> Changes:
-    """The scores were divided by the root of all heads' width together."""
-    width = given.widths.get("d_k", 0) * given.heads
-    if given.heads > 1 and width:
-        root = f"sqrt({width}) = {number(width**0.5)}, the root of all heads' width together (d_model)"
-        yield from _scaled(given, width**-0.5, f"the scores were divided by {root}, not {_right(given)}")
-
-
-@mistake("scaled-twice", at=("scaled",), simplicity=4)
-def scaled_twice(given: Given) -> Changes:
-    """The scores were scaled twice."""
-    text = f"the scores were scaled twice, by {number(given.scale)} each time"
-    yield from _scaled(given, given.scale**2, text)
-
-
-@mistake("scale-inverted", at=("scaled",), simplicity=3)
-def scale_inverted(given: Given) -> Changes:
-    """The scores were multiplied by the root (or divided by a scale that multiplies)."""
-    if given.scale:
-        right = _right(given)
-        done = f"multiplied {right}" if right.startswith("by") else f"divided by {number(given.scale)}"
-        yield from _scaled(given, 1 / given.scale, f"the scores were {done}, not {_scaling(given)}")
-
-
-@mistake("scale-fourth-root", at=("scaled",), source="a root of the root", simplicity=6)
-def scale_fourth_root(given: Given) -> Changes:
-    """The root was taken twice."""
-    if given.scale > 0:
-        root = given.scale**0.5
-        yield from _scaled(given, root, f"the root was taken twice: the scores were divided by {number(1 / root)}")
-
-
-@mistake("scale-default", at=("scaled",), simplicity=3)
-def default_scale(given: Given) -> Changes:
-    """1/sqrt(d_k) was used in place of the given scale or temperature."""
-    d_k = given.widths.get("d_k")
-    if d_k and (given.rules.scale is not None or given.rules.temperature is not None):
-        done = f"the scores were divided by sqrt(d_k) = {number(d_k**0.5)}"
-        yield from _scaled(given, d_k**-0.5, f"{done}, not multiplied by the given scale {number(given.scale)}")
-
-
-@mistake("scale-unasked", at=("scaled",), simplicity=2)
-def scale_unasked(given: Given) -> Changes:
-    """The scores were divided by sqrt(d_k), which this problem does not do."""
-    d_k = given.widths.get("d_k")
-    if d_k and not given.has_scale and "scores" in given:
-        text = f"the scores were divided by sqrt(d_k) = {number(d_k**0.5)}, which this problem does not ask for"
-        yield Change({"scaled": given["scores"] * d_k**-0.5}, text)
-
-
-@mistake("scaled-early", at=("scores",), simplicity=6)
-def scaled_early(given: Given) -> Changes:
-    """The scores are scaled already, one step early."""
-    if given.target == "scores" and given.has_scale:
-        yield Change({"scores": given["scores"] * given.scale}, "the scores are scaled already; that is the next step")
-
-
-@mistake("scaled-after-softmax", at=("scaled", "weights"), simplicity=5)
-def scaled_after(given: Given) -> Changes:
-    """The weights were scaled, not the scores."""
-    if not given.has_scale or given.target not in ("weights", "heads", "output"):
-        return
-    if "scaled" in given.open:
-        weights = given.run({"scaled": given["scores"]}, "weights") * given.scale
-        yield Change({"weights": weights}, f"the weights were multiplied by {number(given.scale)}, not the scores")
-    elif "weights" in given.open:
-        text = f"the weights were multiplied by {number(given.scale)} once more, after the softmax"
-        yield Change({"weights": given["weights"] * given.scale}, text)
-
-
-# -- cap and bias -----------------------------------------------------------------------------------------------
-
-
-def _cap(given: Given, logits: Array) -> Array:
-    cap = given.rules.softcap
-    return logits if cap is None else cap * np.tanh(logits / cap)
-
-
-@mistake("no-softcap", at=("capped",), simplicity=1)
-def no_softcap(given: Given) -> Changes:
-    """The soft cap was left out."""
-    if "capped" in given:
-        cap = number(given.rules.softcap or 0)
-        yield Change({"capped": given.before("capped")}, f"the soft cap {cap} tanh(s / {cap}) was left out")
-
-
-@mistake("softcap-after-mask", at=("capped",), simplicity=4)
-def softcap_last(given: Given) -> Changes:
-    """The soft cap was taken after the bias or the mask, not before."""
-    if "capped" not in given or given.target == "capped":
-        return
-    plain = given.before("capped")
-    biased = plain if given.bias is None else plain + given.bias
-    if given.shown is not None:
-        capped = _cap(given, np.where(given.shown, biased, given.rules.mask_value))
-        text = f"the soft cap was taken after the mask: a hidden cell became {number(-(given.rules.softcap or 0))}"
-        yield Change({"capped": plain, "biased": biased, "masked": capped}, text)
-    if given.bias is not None:
-        yield Change({"capped": plain, "biased": _cap(given, biased)}, "the soft cap was taken after the bias")
-
-
-@mistake("no-bias", at=("biased",), simplicity=1)
-def no_bias(given: Given) -> Changes:
-    """The bias was not added."""
-    if given.bias is not None:
-        yield Change({"biased": given.before("biased")}, "the bias was not added to the scores")
-
-
-@mistake("bias-sign", at=("biased",), simplicity=2)
-def bias_subtracted(given: Given) -> Changes:
-    """The bias was subtracted."""
-    if given.bias is not None and not np.isneginf(given.bias).any():
-        yield Change({"biased": given.before("biased") - given.bias}, "the bias was subtracted, not added")
-
-
-@mistake("bias-before-scale", at=("scaled", "biased"), simplicity=3)
-def bias_scaled(given: Given) -> Changes:
-    """The bias was added before the scale, and scaled with the scores."""
-    if given.bias is not None and given.has_scale:
-        text = f"the bias was added before the scale, and so multiplied by {number(given.scale)} too"
-        early = given["scaled"] + given.bias * given.scale
-        arrays = {"biased": _cap(given, early)}
-        yield Change(arrays | {"scaled": early} if "scaled" in given.open else arrays, text)
-
-
-# -- softmax ----------------------------------------------------------------------------------------------------
-
-
-def _softmax(given: Given) -> bool:
-    return given.exact.normalizer == "softmax" and given.begin != "weights"
-
-
-@mistake("softmax-over-queries", at=("weights",), source="the axis of a softmax", simplicity=2, whole=True)
-def softmax_over_queries(given: Given) -> Changes:
-    """The softmax was taken over the other axis."""
-    if _softmax(given):
-        weights = given.normalized(given.logits.mT).mT
-        sums = given.displayed("each column sums to 1, not each row")
-        yield Change({"weights": weights}, f"the softmax was taken over the queries: {sums}")
-
-
-@mistake("softmax-over-all", at=("weights",), simplicity=3, whole=True)
-def softmax_over_all(given: Given) -> Changes:
-    """The softmax was taken over the whole matrix."""
-    if _softmax(given):
-        logits = given.logits
-        flat = given.normalized(logits.reshape(*logits.shape[:-2], 1, -1))
-        text = given.displayed("the softmax was taken over the whole matrix, not each row")
-        yield Change({"weights": flat.reshape(logits.shape)}, text)
-
-
-@mistake("scores-by-sum", at=("weights",), simplicity=4)
-def scores_by_sum(given: Given) -> Changes:
-    """The scores were divided by their sum, without exponentials."""
-    if _softmax(given):
-        weights = given.normalized(given.logits, normalizer="sum")
-        yield Change({"weights": weights}, "the scores were divided by their sum; the exponentials are missing")
-
-
-@mistake("exp-only", at=("weights",), simplicity=2)
-def exp_only(given: Given) -> Changes:
-    """The exponentials were not divided by their sum."""
-    if _softmax(given):
-        with np.errstate(over="ignore"):
-            weights = np.exp(given.logits)
-        yield Change({"weights": weights}, "the exponentials were not divided by their sum")
-
-
-@mistake("exp-by-score-sum", at=("weights",), source="exp(x) / sum(x)", simplicity=5)
-def exp_by_score_sum(given: Given) -> Changes:
-    """The exponentials were divided by the sum of the scores."""
-    if _softmax(given):
-        shown = np.where(np.isneginf(given.logits), 0, given.logits)
-        with np.errstate(all="ignore"):
-            weights = np.exp(given.logits) / shown.sum(axis=-1, keepdims=True)
-        yield Change(
-            {"weights": weights}, "the exponentials were divided by the sum of the scores, not by their own sum"
-        )
-
-
-def _base(given: Given, base: int) -> Changes:
-    if _softmax(given):
-        logits = given.logits * np.log(base)
-        text = f"powers of {base} were used in place of e"
-        if given.target in ("exp", "sum"):
-            with np.errstate(over="ignore"):
-                yield Change({"exp": np.exp(logits)}, text, "exp")
-        else:
-            yield Change({"weights": given.normalized(logits)}, text, "exp")
-
-
-@mistake("base-2", at=("exp",), simplicity=4)
-def base_2(given: Given) -> Changes:
-    """Powers of 2 were used in place of e."""
-    yield from _base(given, 2)
-
-
-@mistake("base-10", at=("exp",), simplicity=5)
-def base_10(given: Given) -> Changes:
-    """Powers of 10 were used in place of e."""
-    yield from _base(given, 10)
-
-
-@mistake("no-softmax", at=("weights",), simplicity=3)
-def no_softmax(given: Given) -> Changes:
-    """The scores themselves were used as weights."""
-    if given.exact.normalizer != "none" and given.begin != "weights":
-        weights = np.where(np.isneginf(given.logits), 0, given.logits)
-        yield Change({"weights": weights}, "the scores were used as weights; the normalizer is missing")
-
-
-@mistake("softmax-unasked", at=("weights",), simplicity=3)
-def softmax_unasked(given: Given) -> Changes:
-    """A softmax was taken, which this problem does not do."""
-    if given.exact.normalizer not in ("softmax", "none") and given.begin != "weights":
-        text = f"a softmax was taken; this problem asks for {given.exact.normalizer}"
-        yield Change({"weights": given.normalized(given.logits)}, text)
-
-
-@mistake("softmax-of-kernel", at=("scores", "weights"), source="kernel regression", simplicity=3)
-def softmax_of_kernel(given: Given) -> Changes:
-    """The softmax was taken of the kernel itself, not of its logarithm."""
-    if "kernel" in given:
-        weights = given.normalized(given["kernel"], np.broadcast_to(given.visible, given["kernel"].shape))
-        yield Change({"weights": weights}, "the softmax was taken of the kernel values, which are e^s already")

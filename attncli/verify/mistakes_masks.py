@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from attncli.core.masks import Masks
 from attncli.lazy import Array, np
-from attncli.verify.given import Change, Changes, Given, mistake
+from attncli.verify.given import Given
+from attncli.verify.mistakes import Change, Changes, mistake
 
 
 def _masked(given: Given, shown: Array, text: str) -> Changes:

@@ -12,7 +12,8 @@ from attncli.core.normalizers import find_normalizer
 from attncli.core.projections import join_heads, project
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
-from attncli.verify.given import Change, Changes, Given, mistake
+from attncli.verify.given import Given
+from attncli.verify.mistakes import Change, Changes, mistake
 
 _PROJECTIONS = ("Q", "K", "V")
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from attncli.lazy import Array, np
-from attncli.verify.given import Change, Changes, Given, mistake
+from attncli.verify.given import Given
+from attncli.verify.mistakes import Change, Changes, mistake
 from attncli.verify.precision import to_bfloat16, to_float16
 from attncli.verify.rows import RowsGiven
 

@@ -11,7 +11,8 @@ from typing import Any
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
 from attncli.registry import Entry
-from attncli.verify.given import Change, Given
+from attncli.verify.given import Given
+from attncli.verify.mistakes import Change
 from attncli.verify.written import Written
 
 _CLOSEST = 8  # how many are tried from numbers within half a unit

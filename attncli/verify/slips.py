@@ -12,8 +12,8 @@ from itertools import combinations
 
 from attncli.core.projections import join_heads
 from attncli.lazy import Array, np
-from attncli.verify.given import Change, Changes, Given, mistake
-from attncli.verify.mistakes import number
+from attncli.verify.given import Given
+from attncli.verify.mistakes import Change, Changes, mistake, number
 
 _PRODUCTS = ("Q", "K", "V", "scores", "heads", "output")
 _CELLS = (

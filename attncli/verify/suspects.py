@@ -19,7 +19,7 @@ from attncli.problem.problem import Problem
 from attncli.verify import mistakes_precision  # noqa: F401  (it registers its own)
 from attncli.verify.diagnosis import Diagnosis
 from attncli.verify.frame import JOINED
-from attncli.verify.given import MISTAKES
+from attncli.verify.mistakes import MISTAKES
 from attncli.verify.right import Right
 from attncli.verify.rows import Index, RowsExtent, RowsGiven, rows_given
 from attncli.verify.search import Tried

@@ -19,7 +19,8 @@ from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 from attncli.problem.values import Hand, MaskChoice
 from attncli.verify.check import check
-from attncli.verify.given import MISTAKES, Change, Changes, Given, mistake
+from attncli.verify.given import Given
+from attncli.verify.mistakes import MISTAKES, Change, Changes, mistake
 from attncli.verify.pattern import pattern
 from attncli.verify.precision import Precision
 from attncli.verify.right import right_numbers
