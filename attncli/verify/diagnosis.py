@@ -26,7 +26,9 @@ from attncli.verify import (  # noqa: F401  # isort: skip
     mistakes_logits,
     mistakes_softmax,
     mistakes_masks,
-    mistakes_matrices,
+    mistakes_projections,
+    mistakes_products,
+    mistakes_heads,
     slips,
 )
 
