@@ -30,6 +30,7 @@ from attncli.verify import (  # noqa: F401  # isort: skip
     mistakes_products,
     mistakes_heads,
     slips,
+    mistakes_factor,
 )
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Slips in single cells: a product, a sign or a term in one sum, two cells or rows exchanged, a factor everywhere.
+"""Slips in single cells: a product, a sign or a term in one sum, two cells or rows exchanged.
 
 Entries as in `mistakes.py`. In the wrong step itself, only the wrong cells are looked at; a slip in an unwritten
 step may be in any of its cells, and all of them are tried as one stack.
@@ -17,20 +17,8 @@ from attncli.verify.mistakes import Change, Changes, mistake, number
 
 _PRODUCTS = ("Q", "K", "V", "scores", "heads", "output")
 _CELLS = (
-    "Q",
-    "K",
-    "V",
-    "kernel",
-    "scores",
-    "scaled",
-    "capped",
-    "biased",
-    "masked",
-    "exp",
-    "weights",
-    "heads",
-    "output",
-)
+    "Q", "K", "V", "kernel", "scores", "scaled", "capped", "biased", "masked", "exp", "weights", "heads", "output",
+)  # fmt: skip
 _UNLIKE = ("Q", "K", "V", "scores", "weights")
 _MOST = 3000  # slips that are tried in one unwritten step
 
@@ -74,13 +62,12 @@ Differ = Callable[[Array, Array], Array]  # what a slip in the term a x b adds t
 
 def _in_terms(given: Given, differ: Differ, text: Callable[[float, float], str]) -> Changes:
     """The slip in each term of each cell: of the one wrong cell, or of all cells of an unwritten step."""
-    for step in _PRODUCTS:
-        product = product_of(given, step) if _tried(given, step) else None
+    for step in _tried(given, _PRODUCTS):
+        product = product_of(given, step)
         if product is None:
             continue
-        a, b = np.broadcast_arrays(
-            product.left[..., :, None, :], product.right.mT[..., None, :, :]
-        )  # (R, ..., n, m, t)
+        # (R, ..., n, m, t)
+        a, b = np.broadcast_arrays(product.left[..., :, None, :], product.right.mT[..., None, :, :])
         added = differ(a, b)
         places = _wrong_only(given, step, np.argwhere(added[0]))
         if not 0 < len(places) <= _MOST:
@@ -98,9 +85,10 @@ def _wrong_only(given: Given, step: str, places: Array) -> Array:
     return places[(places[:, : wrong.shape[1]] == wrong[0]).all(axis=1)] if len(wrong) == 1 else places[:0]
 
 
-def _tried(given: Given, step: str) -> bool:
+def _tried(given: Given, steps: tuple[str, ...]) -> list[str]:
     """Of unwritten steps only those that are no copies of each other: a scale or a mask moves no slip."""
-    return step in given and (step == given.target or (given.deep and step in given.open and step in _UNLIKE))
+    unwritten = given.open.intersection(_UNLIKE) if given.deep else ()
+    return [step for step in steps if step in given and (step == given.target or step in unwritten)]
 
 
 def _with_deltas(array: Array, places: Array, deltas: Array) -> Array:
@@ -185,9 +173,7 @@ def _left_out_of_sum(given: Given) -> Changes:
 @mistake("cell-sign", at=_CELLS, simplicity=3, local=True)
 def cell_sign(given: Given) -> Changes:
     """One cell has the wrong sign."""
-    for step in _CELLS:
-        if not _tried(given, step):
-            continue
+    for step in _tried(given, _CELLS):
         array = given[step]
         places = _wrong_only(given, step, np.argwhere((array[0] != 0) & np.isfinite(array[0])))
         if not 0 < len(places) <= _MOST:
@@ -203,9 +189,7 @@ def cell_sign(given: Given) -> Changes:
 @mistake("rows-exchanged", at=_CELLS, simplicity=3, local=True)
 def rows_exchanged(given: Given) -> Changes:
     """Two rows, or two columns, were exchanged."""
-    for step in _CELLS:
-        if not _tried(given, step):
-            continue
+    for step in _tried(given, _CELLS):
         array = given[step]
         for axis, what in ((-2, "rows"), (-1, "columns")):
             if what == "columns" and step != given.target:
@@ -233,9 +217,7 @@ def rows_exchanged(given: Given) -> Changes:
 @mistake("cells-exchanged", at=_CELLS, simplicity=3, local=True)
 def cells_exchanged(given: Given) -> Changes:
     """Two cells were exchanged."""
-    for step in _CELLS:
-        if not _tried(given, step):
-            continue
+    for step in _tried(given, _CELLS):
         array = given[step]
         cells = np.argwhere(given.wrong if step == given.target else np.isfinite(array[0]))
         if step == given.target and len(cells) != 2:
@@ -256,102 +238,3 @@ def cells_exchanged(given: Given) -> Changes:
             return f"{step}: the cells ({names[0]}) and ({names[1]}) were exchanged"
 
         yield Change({step: stack}, tell, step, step == given.target)
-
-
-# -- a factor that nobody asked for -----------------------------------------------------------------------------
-
-
-@mistake(
-    "constant-factor", at=("scaled", "Q", "K", "V", "scores", "weights", "heads", "output"), simplicity=7, late=True
-)
-def constant_factor(given: Given) -> Changes:
-    """All numbers of a step differ by one factor, which none of the known mistakes gives."""
-    if given.wrong.sum() < 2:
-        return
-    for step, base in _factored(given):
-        start = given.logits if step == "masked" else given[base]
-        if step not in given.factors:
-            fit = _ratio if step == given.target else _fit
-            given.factors[step] = list(dict.fromkeys(fit(given, step, start, at) for at in range(len(start))))
-        for factor in given.factors[step]:
-            if np.isfinite(factor) and abs(factor - 1) > 1e-9 and (step != "masked" or factor > 0):
-                told = "weights" if step == "masked" and step != given.target else step
-                yield Change({step: start * factor}, _factor_text(given, step, factor), told)
-
-
-def _factored(given: Given) -> list[tuple[str, str]]:
-    """The steps that a factor is looked for in, and of what it is one: the wrong step, and the scores before it."""
-    found = [(given.target, given.target)]
-    if given.target in ("exp", "sum", "weights", "heads", "output"):
-        if "scaled" in given.open:
-            found.append(("scaled", "scores"))
-        elif "weights" in given.open:
-            found.append(("masked", "masked"))
-    elif given.target == "scaled":
-        found = [("scaled", "scores")]
-    elif "scaled" in given.open and given.target not in ("Q", "K", "V", "kernel", "scores"):
-        found.append(("scaled", "scores"))
-    return [(step, base) for step, base in found if base in given or step == "masked"]
-
-
-def _factor_text(given: Given, step: str, factor: float) -> str:
-    unexplained = "a factor that nothing in this problem explains"
-    if step == "scaled":
-        right = f", not by {number(given.scale)}" if given.has_scale else ""
-        divided = f" (divided by {number(1 / factor)})"
-        return f"the scores were multiplied by about {number(factor)}{divided}{right}: {unexplained}"
-    if step == "masked" and step != given.target:
-        return f"the scores were multiplied by about {number(factor)} before the softmax: {unexplained}"
-    what = {"output": "outputs", "heads": "heads' results", "scaled": "scaled scores"}.get(step, step)
-    return f"all {what} are multiplied by about {number(factor)}, {unexplained}"
-
-
-def _ratio(given: Given, step: str, start: Array, at: int) -> float:
-    """The factor between the hand's numbers and the right ones (those at `at`): the simplest that fits all cells."""
-    x, h, u = given.as_exact(start)[at], given.numbers.value, given.numbers.unit
-    # Rounded, h stands for half a unit to either side; cut, for what follows up to the next one.
-    beyond = np.where(h == 0, 1, np.sign(h)) * u * (1 - 1e-9)
-    for below, above in ((h - u / 2, h + u / 2), (np.where(h == 0, -beyond, h), h + beyond)):
-        with np.errstate(all="ignore"):
-            ends = np.stack([below / x, above / x])
-        usable = np.isfinite(ends).all(axis=0) & (x != 0) & ~given.numbers.blank
-        if usable.sum() < 2:
-            return float("nan")
-        low, high = float(ends.min(axis=0)[usable].max()), float(ends.max(axis=0)[usable].min())
-        if low <= high:
-            return simplest(low, high)
-    return float("nan")
-
-
-def simplest(low: float, high: float) -> float:
-    """The number of fewest digits between the two, of itself or of its inverse."""
-    for digits in range(7):
-        unit = 10.0**-digits
-        for candidate in (round((low + high) / 2 / unit) * unit, np.ceil(low / unit) * unit):
-            if candidate and low <= candidate <= high:
-                return float(candidate)
-        if low > 0:
-            inverse = round(2 / (low + high) / unit) * unit
-            if inverse and low <= 1 / inverse <= high:
-                return float(1 / inverse)
-    return (low + high) / 2
-
-
-def _fit(given: Given, step: str, start: Array, at: int) -> float:
-    """The factor of an earlier step that comes closest to the hand's numbers, by a search that closes in."""
-    numbers = given.numbers
-    factors = np.concatenate([2.0 ** np.arange(-6, 6.01, 0.25), -(2.0 ** np.arange(-3, 3.01, 0.5))])
-    best, width = 1.0, None
-    unit = np.where(numbers.unit > 0, numbers.unit, 1e-9)
-    with np.errstate(all="ignore"):
-        for _ in range(5):
-            stack = start[None] * factors.reshape(-1, *(1,) * start.ndim)
-            off = np.abs(given.as_exact(given.run({step: stack}))[:, at] - numbers.value) / unit
-            worst = np.where(numbers.blank, 0, np.nan_to_num(off, nan=np.inf)).reshape(len(factors), -1).max(axis=1)
-            best = float(factors[worst.argmin()])
-            width = 0.19 * abs(best) if width is None else width / 6
-            near = np.flatnonzero(worst <= 0.5)
-            if len(near) >= 3 and near[-1] - near[0] == len(near) - 1:
-                return simplest(float(factors[near[0]]), float(factors[near[-1]]))
-            factors = best + width * np.linspace(-1, 1, 17)
-    return best
