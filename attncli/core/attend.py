@@ -25,9 +25,7 @@ from attncli.record import record
 
 EMPTY_ROWS = ("zero", "nan", "uniform", "error")
 LATER_STEPS = ("kernel", "scores", "scaled", "masked", "weights")
-
-
-ENORMOUS_CAP = 1e15
+ENORMOUS_CAP = 1e15  # soft caps beyond are computed in double precision
 
 
 @record
