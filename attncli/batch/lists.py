@@ -158,7 +158,8 @@ def _reader(common: Layer, job: Layer, options: Layer) -> Callable[[], Problem]:
 
 
 def _from_tree(file: str, options: Layer, commons: _Commons) -> Listed | None:
-    from attncli.problem.yamltree import compose, pairs_of, place_of
+    from attncli.problem.yamltext import compose
+    from attncli.problem.yamltree import pairs_of, place_of
 
     root = compose(Path(file).read_bytes(), file)
     top = {key: (node, value) for key, node, value in pairs_of(root)} if root.id == "mapping" else {}

@@ -15,7 +15,8 @@ from attncli.problem.problem import Problem
 from attncli.problem.reading import READ_OPTIONS, Reading, SharedFiles, read_options, split_stage
 from attncli.problem.settings import FIELDS, find_key
 from attncli.problem.values import Setting, StageRef
-from attncli.problem.yamltree import Node, compose, is_plain, pairs_of, place_of, scalar_value
+from attncli.problem.yamltext import compose
+from attncli.problem.yamltree import Node, is_plain, pairs_of, place_of, scalar_value
 
 
 @dataclass

@@ -1,21 +1,19 @@
-"""YAML and JSON as a tree of nodes with places: composed by PyYAML, interpreted by the rules of YAML 1.2 here.
+"""YAML and JSON as a tree of nodes with places, interpreted by the rules of YAML 1.2.
 
-No tags, no merge keys, no duplicate keys, no alias that refers to itself or multiplies past a limit. libyaml's
-parser is used where there is one; without it the result is the same, only slower.
+No tags, no merge keys, no duplicate keys, no alias that refers to itself or multiplies past a limit. The tree of a
+text is composed in `yamltext.py`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any, TypeAlias
 
-from attncli.errors import AttnError, InputError, Place, raise_all
+from attncli.errors import AttnError, InputError, Place
 from attncli.lazy import pattern
-from attncli.problem.literals import MARK, Literal, Literals
+from attncli.problem.literals import Literal
 from attncli.problem.numbers import parse_number, quote
-from attncli.problem.text import decode, lines_of
 
 # yaml.Node: the stubs know neither its id nor that every kind has a value.
 Node: TypeAlias = Any
@@ -25,95 +23,9 @@ EXPANDED = 1_000_000  # nodes that aliases may add
 
 NULL = frozenset(("", "~", "null", "Null", "NULL"))
 BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_TAG = "implicit"  # what the resolver says of every node that has no tag of its own
-_UNPRINTABLE = pattern("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+IMPLICIT = "implicit"  # what the resolver says of every node that has no tag of its own
 # No number begins so; true, false and null do.
 _WORD = pattern("(?!sqrt|inf|nan)[a-z_]", re.IGNORECASE | re.ASCII)
-_SURROGATES = pattern(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
-
-
-def compose(
-    data: bytes | str, file: str, *, json: bool | None = None, errors: list[AttnError] | None = None
-) -> Node:
-    """The root node of the only document in a file.
-
-    json: the text is JSON, where tabs may stand between values and surrogate pairs in strings; by default the
-    suffix of `file` tells. errors: takes wrong tags and keys, to be told together with what else is wrong; such keys
-    are left out of the tree. Raises InputError with the place of what is wrong.
-    """
-    import yaml
-
-    text = decode(data, file) if isinstance(data, bytes) else data
-    if json or (json is None and file.lower().endswith(".json")):
-        text = _SURROGATES.sub(_join_surrogates, text.replace("\t", " "))
-    _refuse_unprintable(text, file)
-    parser = _parser()
-    try:
-        _refuse_depth(text, file, parser)
-        if "\t" in text:  # libyaml lets some tabs pass: the stricter parser decides, as it would without libyaml
-            _run_through(yaml.SafeLoader(text))
-        try:
-            root: Node | None = _without_matrices(text, parser) or parser(text).get_single_node()
-        except yaml.composer.ComposerError as error:
-            if error.problem and "another document" in error.problem:
-                raise _several_documents(text, file, parser) from None
-            raise
-    except yaml.MarkedYAMLError as error:
-        raise _translate(error, text, file) from None
-    except RecursionError:  # only the loader in Python recurses by Python's count
-        raise _too_deep(Place(file)) from None
-    if root is None or (isinstance(root, yaml.ScalarNode) and is_plain(root) and not root.value):
-        raise InputError("the file is empty", place=Place(file))
-    found = _check_tree(root, file)
-    if errors is None:
-        raise_all(found)
-    else:
-        errors += found
-    return root
-
-
-def _without_matrices(text: str, parser: Any) -> Node | None:
-    """The tree with each matrix of plain numbers as one node; None where that cannot be done, or changes nothing."""
-    import yaml
-
-    literals = Literals(text)
-    if not literals.taken:
-        return None
-    try:
-        root = parser(literals.text).get_single_node()
-    except yaml.MarkedYAMLError:
-        return None  # told of the text as it is
-    if root is None:
-        return None
-    known: dict[int, Literal | None] = {}
-
-    def put(node: Node) -> Node:
-        if node.id != "scalar" or MARK not in node.value:
-            return node
-        if id(node) not in known:  # aliases of one node stay one
-            known[id(node)] = literals.node(node, lambda part: parser(part).get_single_node())
-        return known[id(node)]
-
-    root = put(root)
-    stack, seen = [root], set[int]()
-    while stack:
-        node = stack.pop()
-        if node is None:
-            return None
-        if node.id == "scalar" or isinstance(node, Literal) or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node.id == "sequence":
-            node.value = [put(child) for child in node.value]
-            stack += node.value
-        else:
-            if any(MARK in key.value for key, _ in node.value if key.id == "scalar"):
-                return None
-            node.value = [(key, put(child)) for key, child in node.value]
-            stack += [part for pair in node.value for part in pair]
-    if literals.straddles(node.text for node in known.values() if node is not None):
-        return None
-    return root
 
 
 def place_of(node: Node, file: str) -> Place:
@@ -152,111 +64,7 @@ def pairs_of(node: Node) -> Iterator[tuple[str, Node, Node]]:
         yield key.value, key, value
 
 
-@cache
-def _parser() -> Any:
-    """A loader that composes nodes and resolves nothing."""
-    import yaml
-
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    class Composer(base):  # type: ignore[misc]  # which of the two is known only here
-        def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
-            return _TAG
-
-        def descend_resolver(self, current_node: Any, current_index: Any) -> None:
-            pass
-
-        def ascend_resolver(self) -> None:
-            pass
-
-    return Composer
-
-
-def _join_surrogates(match: re.Match[str]) -> str:
-    high, low = int(match[2], 16), int(match[3], 16)
-    return f"{match[1]}\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
-
-
-def _refuse_unprintable(text: str, file: str) -> None:
-    import unicodedata
-
-    if match := _UNPRINTABLE.search(text):
-        before = re.split(r"\r\n|\r|\n", text[: match.start()])
-        name = unicodedata.name(match[0], "control character")
-        raise InputError(
-            f"the character U+{ord(match[0]):04X} ({name}) cannot stand in a YAML file",
-            place=Place(file, len(before), len(before[-1]) + 1),
-            hint=f'between double quotes it is written "\\u{ord(match[0]):04x}"',
-        )
-
-
-def _refuse_depth(text: str, file: str, parser: Any) -> None:
-    """Refuse nesting that libyaml's recursion could not bear; `_check_tree` counts what can be composed.
-
-    Brackets need no look: libyaml refuses more than 1000. Otherwise a line's blanks and dashes bound the depth.
-    """
-    if max(len(line) - len(line.lstrip(" ?-")) for line in lines_of(text)) < 400:
-        return
-    depth, events = 0, parser(text)
-    while (event := events.get_event()) is not None:
-        kind = type(event).__name__
-        depth += kind.endswith(("SequenceStartEvent", "MappingStartEvent"))
-        depth -= kind.endswith(("SequenceEndEvent", "MappingEndEvent"))
-        if depth > DEEPEST:
-            raise _too_deep(place_of(event, file))
-
-
-def _too_deep(place: Place) -> InputError:
-    return InputError(f"nested more than {DEEPEST} levels deep", place=place)
-
-
-def _run_through(parser: Any) -> int:
-    """Parse to the end; the number of documents."""
-    documents = 0
-    while (event := parser.get_event()) is not None:
-        documents += type(event).__name__ == "DocumentStartEvent"
-    return documents
-
-
-def _several_documents(text: str, file: str, parser: Any) -> InputError:
-    import yaml
-
-    try:
-        found = str(_run_through(parser(text)))
-    except yaml.YAMLError:
-        found = "more than one"
-    return InputError(f"the file holds {found} documents, expected 1", place=Place(file), hint="--- begins another one")
-
-
-def _translate(error: Any, text: str, file: str) -> InputError:
-    """A YAML error as one line that points at the place."""
-    mark = error.problem_mark or error.context_mark
-    place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
-    problem = error.problem or error.context or "not valid YAML"
-    if "nesting depth" in problem:
-        return _too_deep(place)
-    lines = re.split(r"\r\n|\r|\n", text)
-    line = lines[mark.line] if mark and mark.line < len(lines) else ""
-    here = line[mark.column : mark.column + 1] if mark else ""
-    if here == "\t" or ("cannot start any token" in problem and "\t" in line[: len(line) - len(line.lstrip())]):
-        used = "for indentation" if not line[: mark.column].strip() else "between values"
-        return InputError(f"line {mark.line + 1}: tab used {used}, use spaces", place=place)
-    hint = None
-    if "undefined alias" in problem:
-        hint = "a word that begins with * stands in quotes"
-    elif "cannot start any token" in problem and here:
-        hint = f"a word that begins with {here} stands in quotes"
-    elif "expected ',' or" in problem:
-        hint = "a bracket or a comma is missing, or a word needs quotes"
-    elif "mapping values are not allowed" in problem:
-        hint = "text with a colon and a blank in it stands in quotes"
-    elif "could not find expected ':'" in problem:
-        hint = "a colon, and a blank after it, are missing"
-    context = f" ({error.context})" if error.context and error.context not in problem else ""
-    return InputError(f"not valid YAML: {problem}{context}", place=place, hint=hint)
-
-
-def _check_tree(root: Node, file: str) -> list[AttnError]:
+def check_tree(root: Node, file: str) -> list[AttnError]:
     """Find tags, duplicate and merge keys, and leave these keys out; refuse circles, and aliases that multiply."""
     errors: list[AttnError] = []
     sizes: dict[int, int] = {}  # of finished collections, aliases followed
@@ -275,35 +83,40 @@ def _check_tree(root: Node, file: str) -> list[AttnError]:
         if id(node) in sizes:
             continue
         written += 1
-        if node.tag != _TAG:
+        if node.tag != IMPLICIT:
             errors.append(_tag_error(node, file))
         if node.id == "mapping":
             odd = _key_errors(node, file)
             errors += odd
             places = {error.place for error in odd}
             node.value = [pair for pair in node.value if not odd or place_of(pair[0], file) not in places]
-        if {(child.id, child.tag) for child in children} <= {("scalar", _TAG)}:  # most lists: a row of numbers
+        if {(child.id, child.tag) for child in children} <= {("scalar", IMPLICIT)}:  # most lists: a row of numbers
             sizes[id(node)] = node.count if isinstance(node, Literal) else 1 + len(children)
             written += sizes[id(node)] - 1
             if isinstance(node, Literal) and len(open_nodes) + 1 >= DEEPEST:
-                raise _too_deep(place_of(node, file))
+                raise too_deep(place_of(node, file))
             continue
         open_nodes.add(id(node))
         if len(open_nodes) >= DEEPEST:
-            raise _too_deep(place_of(node, file))
+            raise too_deep(place_of(node, file))
         stack.append((node, True))
         for child in children:
             if child.id != "scalar":
                 stack.append((child, False))
             else:
                 written += 1
-                if child.tag != _TAG:
+                if child.tag != IMPLICIT:
                     errors.append(_tag_error(child, file))
     if sizes[id(root)] - written > EXPANDED:
         raise InputError(
             f"its aliases multiply to more than {EXPANDED:,} values", place=place_of(root, file), hint="write it out"
         )
     return errors
+
+
+def too_deep(place: Place) -> InputError:
+    """The error of a node that lies too deep."""
+    return InputError(f"nested more than {DEEPEST} levels deep", place=place)
 
 
 def _children(node: Node) -> list[Node]:

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncli.errors import AttnError
-from attncli.problem import yamltree
+from attncli.problem import yamltext
 from attncli.problem.literals import Literal, Literals
 from attncli.problem.yamlmatrix import matrix_from_node
-from attncli.problem.yamltree import compose
+from attncli.problem.yamltext import compose
 
 
 def tree(node: Any) -> Any:
@@ -29,7 +29,7 @@ def both(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     for quick in (True, False):
         with monkeypatch.context() as patch:
             if not quick:
-                patch.setattr(yamltree, "_without_matrices", lambda text, parser: None)
+                patch.setattr(yamltext, "_without_matrices", lambda text, parser: None)
             try:
                 results.append(tree(compose(text, "p.yaml")))
             except AttnError as error:

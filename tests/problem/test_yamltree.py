@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.errors import InputError, Place, ShapeError
-from attncli.problem import yamltree
+from attncli.problem import yamltext
 from attncli.problem.yamlmatrix import matrix_from_node
-from attncli.problem.yamltree import compose, pairs_of, place_of, scalar_value
+from attncli.problem.yamltext import compose
+from attncli.problem.yamltree import pairs_of, place_of, scalar_value
 
 CASES = Path(__file__).parents[1] / "field_cases"
 
@@ -26,11 +27,11 @@ CASES = Path(__file__).parents[1] / "field_cases"
 @pytest.fixture(params=["libyaml", "python"])
 def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run a test with libyaml's parser and with the one written in Python."""
-    yamltree._parser.cache_clear()
+    yamltext._parser.cache_clear()
     if request.param == "python":
         monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
     yield
-    yamltree._parser.cache_clear()
+    yamltext._parser.cache_clear()
 
 
 def matrix(text: str, **options: bool) -> np.ndarray:
@@ -241,14 +242,14 @@ def test_yaml_like_text_gives_the_same_with_both_parsers(text: str) -> None:
             return type(error)
 
     with_libyaml = outcome()
-    yamltree._parser.cache_clear()
+    yamltext._parser.cache_clear()
     fast = yaml.CSafeLoader
     del yaml.CSafeLoader
     try:
         without = outcome()
     finally:
         yaml.CSafeLoader = fast
-        yamltree._parser.cache_clear()
+        yamltext._parser.cache_clear()
     assert with_libyaml == without
 
 

@@ -120,7 +120,7 @@ def encode(format_name: str, steps: Mapping[str, Part], meta: Mapping[str, Any])
 
 def _inline(text: str, options: ReadOptions) -> Matrix:
     from attncli.problem.yamlmatrix import matrix_from_node
-    from attncli.problem.yamltree import compose
+    from attncli.problem.yamltext import compose
 
     return matrix_from_node(compose(text, "inline", json=True), "inline", blanks=options.blanks)
 

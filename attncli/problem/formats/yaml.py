@@ -33,7 +33,8 @@ def read(source: Source, options: ReadOptions, name: str | None) -> dict[str, Ma
 def read_tree(source: Source, options: ReadOptions, name: str | None, *, json: bool) -> dict[str, Matrix]:
     """The arrays of a YAML or JSON text: all, or the one of that name. Those of a result stand under `steps`."""
     from attncli.problem.yamlmatrix import matrix_from_node
-    from attncli.problem.yamltree import compose, pairs_of, place_of
+    from attncli.problem.yamltext import compose
+    from attncli.problem.yamltree import pairs_of, place_of
 
     root = compose(source.read(), source.file, json=json)
     if root.id != "mapping":
