@@ -6,6 +6,7 @@ Letters: n queries, m keys.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -14,7 +15,8 @@ from attncli.cli.outputs import Output, Outputs
 from attncli.core.streamed import VISIBLE, Stream
 from attncli.core.trace import STEPS, Trace
 from attncli.lazy import Array, np
-from attncli.problem.formats import format_of, writer
+from attncli.problem.formats import FORMATS, format_of, writer
+from attncli.problem.formats.base import ByRows
 from attncli.problem.large import blueprint, placed_by, sample, stream
 from attncli.problem.needs import check_memory
 from attncli.problem.values import placed
@@ -24,6 +26,7 @@ from attncli.report.renderers import RENDERERS, default_steps, render
 from attncli.report.sheet import ENDS, MANY
 
 if TYPE_CHECKING:
+    from attncli.core.visibility import Index
     from attncli.problem.formats.files import Content
     from attncli.problem.problem import Problem
 
@@ -31,7 +34,7 @@ Progress = Callable[[float], None]
 
 
 # The bytes that a number takes on its way to text, measured; arrays are written as they are.
-_BYTES = {"csv": 40, "tsv": 40, "json": 85, "yaml": 60, "plain": 110}
+_BYTES = {"csv": 40, "tsv": 40, "txt": 40, "json": 85, "yaml": 60, "plain": 110}
 
 
 class ByBlocks:
@@ -73,9 +76,15 @@ class ByBlocks:
             for address in addresses
             if self.is_big(address)
         ]
-        gains = big or self.shown or self.top is not None or self.stats
-        whole = any(map(self.is_big, self.data)) or (self.data and self.stats)
-        return bool(gains) and not whole and all(self._can_stream(*each) for each in big)
+        printed = self.printed_by_rows()
+        gains = big or printed or self.shown or self.top is not None or self.stats
+        by_rows = all(self._by_rows(format_of(output.path.name).name, address) for output, address in big)
+        by_rows = by_rows and all(self._by_rows(self.format, address) for address in printed)
+        return bool(gains) and by_rows and not (self.data and self.stats)
+
+    def printed_by_rows(self) -> list[str]:
+        """The steps of n x m that are printed whole, as data: a block of rows after the other, if that is possible."""
+        return [address for address in self.data if self.is_big(address)]
 
     def check_text(self) -> None:
         """Whether the steps and their text fit into memory. Raises MachineError."""
@@ -96,21 +105,36 @@ class ByBlocks:
             yield from (f"{line}\n" for line in self._top(self.top, look))
         elif self.shown:
             yield from render(self._table(), self.shown, look, self.format)
+        elif self.printed_by_rows():
+            yield from self._printed_by_rows(self.data[0])
         elif self.data:
             yield from shared.results(self.problem, self._solve_small(), self.beside)
         if self.stats:
             yield "\n"
             yield from (f"{line}\n" for line in self._stats(look))
 
-    def _can_stream(self, output: Output, address: str) -> bool:
-        from attncli.problem.formats.npy_stream import can_stream
-
-        is_binary = format_of(output.path.name).name in ("npy", "npz")
-        return is_binary and can_stream(self.plan[address].shape, self.problem.layout)
+    def _by_rows(self, format: str, address: str) -> ByRows | None:
+        """How a file of that format takes a step some rows at a time, if it can; in an .npz each step is an .npy."""
+        facts = FORMATS.find("npy" if format == "npz" else format).facts if format in FORMATS else {}
+        by_rows = facts.get("by_rows")
+        return by_rows(parts(self.plan, [address])[address], self.problem.layout) if by_rows else None
 
     def is_big(self, address: str) -> bool:
         """Whether it is a step of n x m. Raises InputError for one that the problem does not have."""
         return STEPS[self.plan.part(address)[0]].columns == "key"
+
+    def _printed_by_rows(self, address: str) -> Iterator[bytes]:
+        """The text of a step of n x m, a block at a time."""
+        how, (step, index) = self._by_rows(self.format, address), self.plan.part(address)
+        assert how is not None
+        if self.problem.empty_rows == "error":
+            self._check_all_rows()
+        found = stream(self.problem, [step], parts=None if index is None else {index})
+        yield how.head
+        with closing(iter(found)) as blocks:
+            for unit, block in blocks:
+                yield from map(bytes, how.rows(block[step], unit.start))
+        self.notes += self.problem.dressed(found.trace()).notes
 
     def _small(self) -> list[str]:
         """The steps of n rows that are written or printed as data."""
@@ -172,7 +196,7 @@ class ByBlocks:
 
     def write(self) -> list[str]:
         """Write all files, or none; gives notes that name them."""
-        contents = self._npy()
+        contents = self._matrices()
         if self.trace is None and self._small() and not contents:
             self._solve_small()
         for output, addresses in self.written.items():
@@ -184,30 +208,31 @@ class ByBlocks:
         self.notes = self.trace.notes if self.trace is not None else self.notes
         return told
 
-    def _npy(self) -> dict[str, Content]:
-        """All big steps that go into .npy files, written together in one pass, from which the small ones come too."""
+    def _matrices(self) -> dict[str, Content]:
+        """All big steps that go into files of one matrix, written in one pass, from which the small ones come too."""
+        from attncli.problem.formats.by_rows import Target, write_blocks
         from attncli.problem.formats.files import Together
-        from attncli.problem.formats.npy_stream import Target, write_npy
 
-        big = {
-            str(output.path): self.plan.part(addresses[0])
-            for output, addresses in self.written.items()
-            if format_of(output.path.name).name == "npy" and self.is_big(addresses[0])
-        }
+        big: dict[str, tuple[str, Index | None, ByRows]] = {}
+        for output, addresses in self.written.items():
+            format = format_of(output.path.name)
+            if not format.facts.get("several") and self.is_big(addresses[0]):
+                how = self._by_rows(format.name, addresses[0])
+                assert how is not None
+                big[str(output.path)] = *self.plan.part(addresses[0]), how
         if not big:
             return {}
         small = [] if self.trace is not None else self._small()
-        indices = {index for _, index in big.values()}
+        indices = {index for _, index, _ in big.values()}
         wanted = None if small or None in indices else {index for index in indices if index is not None}
-        found = stream(self.problem, [*(step for step, _ in big.values()), *small], parts=wanted)
+        found = stream(self.problem, [*(step for step, _, _ in big.values()), *small], parts=wanted)
 
         def fill(files: Mapping[str, BinaryIO]) -> None:
-            targets = [Target(*big[name], file) for name, file in files.items()]
-            write_npy(found, targets, layout=self.problem.layout, progress=self.progress)
+            targets = [Target(step, index, files[name], how) for name, (step, index, how) in big.items()]
+            write_blocks(found, targets, self.progress)
             self.trace = self.trace or self.problem.dressed(found.trace())
 
-        together = Together(fill)
-        return dict.fromkeys(big, together)
+        return dict.fromkeys(big, Together(fill))
 
     def _write_one(self, output: Output, addresses: list[str], file: BinaryIO) -> None:
         """A file of small steps; or an .npz, each big step of which is a pass of its own."""
@@ -220,14 +245,15 @@ class ByBlocks:
         write_members(file, {address: partial(self._write_member, address) for address in addresses})
 
     def _write_member(self, address: str, file: BinaryIO) -> None:
+        from attncli.problem.formats.by_rows import Target, write_blocks
         from attncli.problem.formats.npy import write_array
-        from attncli.problem.formats.npy_stream import Target, write_npy
 
         if not self.is_big(address):
             assert self.trace is not None
             write_array(file, self.trace[address])
             return
-        step, index = self.plan.part(address)
+        (step, index), how = self.plan.part(address), self._by_rows("npy", address)
+        assert how is not None
         found: Stream = stream(self.problem, [step], parts=None if index is None else {index})
-        write_npy(found, [Target(step, index, file)], layout=self.problem.layout, progress=self.progress)
+        write_blocks(found, [Target(step, index, file, how)], self.progress)
         self.notes += self.problem.dressed(found.trace()).notes

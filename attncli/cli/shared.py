@@ -94,9 +94,11 @@ def _by_blocks(problem: Problem, outputs: Outputs, prints: bool, bar: Bar, besid
     if not large.is_possible():
         large.check_text()
         return None
-    pieces = list(large.pieces())
+    pieces = large.pieces()
+    # What cannot be shown is told before any file is written; but of a step of n x m no more than a block is held.
+    ready = [next(pieces)] if large.printed_by_rows() else list(pieces)
     written = large.write()
-    return pieces, large.notes, written
+    return chain(ready, pieces), large.notes, written
 
 
 def _large(problem: Problem, outputs: Outputs, prints: bool, progress: Callable[[float], None]) -> ByBlocks | None:

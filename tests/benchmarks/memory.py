@@ -71,7 +71,9 @@ def weights(small: bool) -> dict[str, float]:
 
     from attncli.core.attend import Rules, attend
     from attncli.core.streamed import stream
-    from attncli.problem.formats.npy_stream import Target, write_npy
+    from attncli.problem.formats.by_rows import Target, write_blocks
+    from attncli.problem.formats.npy import by_rows
+    from attncli.problem.matrix import Matrix
 
     n = 4096 if small else 16_384
     given = inputs(n)
@@ -86,8 +88,9 @@ def weights(small: bool) -> dict[str, float]:
 
         def into_file() -> None:
             with open(Path(folder, "w.npy"), "wb") as file:
-                write_npy(stream(given, Rules(), ("weights",)), [Target("weights", None, file)])
+                write_blocks(stream(given, Rules(), ("weights",)), [Target("weights", None, file, how)])
 
+        how = by_rows(Matrix(np.broadcast_to(np.float32(0), (n, n))), "rows")
         attend(given, Rules(), ("output",))
         bound = timed(lambda: attend(given, Rules(), ("output",))) + timed(raw)
         taken = timed(into_file)

@@ -26,7 +26,7 @@ from attncli.core.blocks import Block, Unit
 from attncli.problem import needs
 from attncli.problem.build import make_problem
 from attncli.problem.convert_object import layer_from_keywords
-from attncli.problem.formats import npy_stream
+from attncli.problem.formats import npy
 
 Cli = Callable[..., Result]
 N, M = 70, 90
@@ -102,6 +102,27 @@ def test_heads_and_one_of_them(cli: Cli, blocks_only: Path) -> None:
     _same(folder / "one.npy", expected["weights"][1, 0], 1e-6)
     assert cli("attend", *_inputs(folder, "h"), *outputs[2:], "--force").status == 0
     _same(folder / "one.npy", expected["weights"][1, 0], 1e-6)
+
+
+@pytest.mark.parametrize("format", ["csv", "tsv"])
+@pytest.mark.parametrize("tokens", [False, True])
+def test_text_is_written_and_printed_block_by_block(
+    cli: Cli, files: Path, request: pytest.FixtureRequest, format: str, tokens: bool
+) -> None:
+    labels = (" ".join(f"{letter}{i}" for i in range(count)) for letter, count in (("a", N), ("b", M)))
+    more = [*zip(("--tokens", "--key-tokens"), labels, strict=True)] if tokens else []
+    given = ("attend", *_inputs(files), *MASK, *(word for pair in more for word in pair))
+    whole = cli(*given, "--show", "masked", "--format", format)
+    request.getfixturevalue("blocks_only")
+    outputs = ["-o", f"masked={files / 'm'}.{format}", "-o", f"masked={files / 'm.npy'}"]
+    by_blocks = cli(*given, "--show", "masked", "--format", format, *outputs)
+    assert (whole.status, by_blocks.status) == (0, 0), by_blocks.err
+    lines = [line.split("," if format == "csv" else "\t")[tokens:] for line in by_blocks.out.splitlines()[tokens:]]
+    np.testing.assert_array_equal(np.array(lines, float), np.load(files / "m.npy"))
+    assert (files / f"m.{format}").read_text() == by_blocks.out
+    assert len(by_blocks.out.splitlines()) == len(whole.out.splitlines()) == N + tokens
+    assert by_blocks.out.splitlines()[:tokens] == whole.out.splitlines()[:tokens]
+    assert cli(*given, "--show", "masked", "--format", format, "--empty-rows", "error").status == 0
 
 
 def test_columns_with_heads_go_the_plain_way(cli: Cli, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,12 +255,12 @@ def test_what_does_not_fit_is_refused(cli: Cli, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(needs, "memory_available", lambda: 200 * 2**20)
     monkeypatch.setattr(needs.os, "cpu_count", lambda: 2)
     given = ("attend", tmp_path / "q.npy", tmp_path / "k.npy")
-    for more in [("--show", "weights", "--format", "csv"), ("--format", "json"), ("-o", tmp_path / "w.csv")]:
+    for more in [("--show", "weights", "--format", "yaml"), ("--format", "json"), ("-o", tmp_path / "w.json")]:
         result = cli(*given, *more)
         assert (result.status, result.out) == (3, "")
         assert re.search(r"this needs \d+\.\d [MG]iB of memory, but 200\.0 MiB are free", result.err)
         assert "-o weights=FILE.npy" in result.err
-    assert not (tmp_path / "w.csv").exists()
+    assert not (tmp_path / "w.json").exists()
     assert cli(*given, "-o", f"weights={tmp_path / 'w.npy'}").status == 0
     assert np.load(tmp_path / "w.npy", mmap_mode="r").shape == (3000, 3000)
 
@@ -247,7 +268,7 @@ def test_what_does_not_fit_is_refused(cli: Cli, tmp_path: Path, monkeypatch: pyt
 def test_a_limit_of_the_shell_is_heeded(process: Cli, tmp_path: Path) -> None:
     for name in ("q", "k"):
         np.save(tmp_path / f"{name}.npy", np.zeros((300_000, 1), np.float32))
-    given = ("q.npy", "k.npy", "--show", "weights", "--format", "csv")
+    given = ("q.npy", "k.npy", "--show", "weights", "--format", "json")
     command = f"ulimit -v 4000000; exec {sys.executable} -m attncli attend {' '.join(given)}"
     done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (3, "")
@@ -299,7 +320,7 @@ def test_an_error_in_a_block_leaves_nothing(cli: Cli, blocks_only: Path, monkeyp
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(npy_stream.np, "ascontiguousarray", full)
+    monkeypatch.setattr(npy.np, "ascontiguousarray", full)
     result = cli("attend", *_inputs(blocks_only), "-o", f"weights={blocks_only / 'w.npy'}")
     assert result.status == 3
     assert "the disk is full" in result.err

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import AttnError, InputError, MachineError, Place, nearest
+from attncli.lazy import Array
 from attncli.problem.matrix import Matrix
 from attncli.record import record
 from attncli.registry import Entry, Registry
@@ -17,10 +18,19 @@ from attncli.registry import Entry, Registry
 # reader(source, options, name) -> dict[str, Matrix], "" naming the only array of a format without names;
 #   `name` is the array that is wanted, or None for all.
 # writer(stream, steps, meta): steps is dict[str, Part], one step only where `several` is not given as True.
+# `by_rows`, if given, is by_rows(part, layout) -> ByRows | None: how a step, which is (n, m) in the layout rows, goes
+#   into a file some rows at a time, if it can; of the part the numbers are not looked at.
 FORMATS = Registry("format")
 
 # What is written of a matrix is its array and its labels.
 Part = Matrix
+
+
+class ByRows(NamedTuple):
+    """How a matrix is written some rows at a time: what stands in front, and the bytes of rows from that number on."""
+
+    head: bytes
+    rows: Callable[[Array, int], Iterable[bytes | memoryview]]
 
 
 class ReadOptions(NamedTuple):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 from attncli.errors import AttnError, InputError, Place, ShapeError, raise_all
 from attncli.lazy import np, pattern
-from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source
+from attncli.problem.formats.base import FORMATS, ByRows, Part, ReadOptions, Source
 from attncli.problem.formats.cells import BLANKS, Row, cells_of, separator_of, split
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import is_number, looks_like_number, parse_number, quote
@@ -21,30 +21,41 @@ _MOST_ERRORS = 10
 _OPTIONS = "--header yes|no and --labels yes|no say what is what"
 
 
-def _write(separator: str) -> Any:
+def _by_rows(separator: str) -> Callable[[Part, str], ByRows | None]:
+    def by_rows(part: Part, layout: str) -> ByRows | None:
+        from attncli.problem.formats.delimited_write import by_rows
+
+        return by_rows(part, separator) if layout == "rows" and part.array.ndim == 2 else None
+
+    return by_rows
+
+
+def _write(separator: str) -> Callable[[BinaryIO, Mapping[str, Part], Mapping[str, Any]], None]:
     def write(stream: BinaryIO, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> None:
-        from attncli.problem.formats.delimited_write import lines
+        from attncli.problem.formats.delimited_write import by_rows
 
         (part,) = steps.values()
-        for line in lines(part, separator):
-            stream.write(line.encode())
+        array = np.atleast_2d(part.array)  # a vector is one row
+        text = by_rows(Matrix(array, part.row_labels, part.column_labels), separator)
+        stream.write(text.head)
+        stream.writelines(text.rows(array, 0))
 
     return write
 
 
-@FORMATS("csv", suffixes=(".csv",), write=_write(","), axes=2)
+@FORMATS("csv", suffixes=(".csv",), write=_write(","), by_rows=_by_rows(","), axes=2)
 def read_csv(source: Source, options: ReadOptions, name: str | None) -> dict[str, Matrix]:
     """Text, one row a line, cells separated by commas, semicolons or tabs."""
     return {"": read_table(source, options, None)}
 
 
-@FORMATS("tsv", suffixes=(".tsv",), write=_write("\t"), axes=2)
+@FORMATS("tsv", suffixes=(".tsv",), write=_write("\t"), by_rows=_by_rows("\t"), axes=2)
 def read_tsv(source: Source, options: ReadOptions, name: str | None) -> dict[str, Matrix]:
     """The same with tabs."""
     return {"": read_table(source, options, None)}
 
 
-@FORMATS("txt", suffixes=(".txt",), write=_write(BLANKS), axes=2)
+@FORMATS("txt", suffixes=(".txt",), write=_write(BLANKS), by_rows=_by_rows(BLANKS), axes=2)
 def read_txt(source: Source, options: ReadOptions, name: str | None) -> dict[str, Matrix]:
     """The same with blanks."""
     return {"": read_table(source, options, BLANKS)}

@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from attncli.lazy import np, pattern
-from attncli.problem.formats.base import Part
+from attncli.lazy import Array, np, pattern
+from attncli.problem.formats.base import ByRows, Part
 from attncli.problem.formats.cells import BLANKS
 from attncli.problem.numbers import looks_like_number
 
 _UNSAFE = pattern(r"[\s\",;]|^[#\ufeff]|^sep=|^$", re.IGNORECASE)
 
 
-def lines(part: Part, separator: str) -> Iterator[str]:
-    """The lines of a matrix (a vector is one row), with their ends: shortest digits that read back exactly."""
-    array = np.atleast_2d(np.asarray(part.array, dtype=float))
+def by_rows(part: Part, separator: str) -> ByRows:
+    """The text of a matrix, (n, m), some rows at a time; its numbers are not looked at."""
+    rows, columns = _labels(part)
+    head = ""
+    if columns is not None:
+        corner = ['""' if separator == BLANKS else ""] if rows is not None else []
+        head = separator.join(corner + list(map(_quoted, columns))) + "\n"
+
+    def text(array: Array, start: int) -> Iterator[bytes]:
+        own = None if rows is None else rows[start : start + len(array)]
+        return (line.encode() for line in _lines(array, own, separator))
+
+    return ByRows(head.encode(), text)
+
+
+def _labels(part: Part) -> tuple[Sequence[str] | None, Sequence[str] | None]:
+    """The labels of rows and columns, None where there are none."""
     rows, columns = part.row_labels, part.column_labels
     if (rows is None) != (columns is None) and any(map(_is_ambiguous, rows or columns or [])):
         # Only an empty first cell makes labels of what looks like numbers, and it stands for both kinds.
-        rows = rows or [str(i + 1) for i in range(array.shape[0])]
-        columns = columns or [str(i + 1) for i in range(array.shape[1])]
-    if columns is not None:
-        corner = ['""' if separator == BLANKS else ""] if rows is not None else []
-        yield separator.join(corner + list(map(_quoted, columns))) + "\n"
+        rows = rows or [str(i + 1) for i in range(part.array.shape[0])]
+        columns = columns or [str(i + 1) for i in range(part.array.shape[1])]
+    return rows, columns
+
+
+def _lines(array: Array, labels: Sequence[str] | None, separator: str) -> Iterator[str]:
+    """The rows, with their ends: shortest digits that read back exactly."""
     for i, row in enumerate(array):
-        label = [_quoted(rows[i])] if rows is not None else []
-        yield separator.join(label + list(map(repr, row.tolist()))) + "\n"
+        label = [_quoted(labels[i])] if labels is not None else []
+        yield separator.join(label + list(map(repr, np.asarray(row, dtype=float).tolist()))) + "\n"
 
 
 def _is_ambiguous(label: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attncli.errors import InputError, Place
 from attncli.lazy import np
-from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source, os_error
+from attncli.problem.formats.base import FORMATS, ByRows, Part, ReadOptions, Source, os_error
 from attncli.problem.matrix import Matrix
 
 if TYPE_CHECKING:
@@ -139,7 +139,20 @@ def write_array(stream: BinaryIO, array: npt.NDArray[Any]) -> None:
     np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
 
 
-@FORMATS("npy", suffixes=(".npy",), write=write, magic=(MAGIC,))
+def by_rows(part: Part, layout: str) -> ByRows | None:
+    """In columns a step is m x n, the same bytes with the axes named the other way round; not so with more axes."""
+    import io
+
+    turned, head = layout == "columns", io.BytesIO()
+    if turned and part.array.ndim > 2:
+        return None
+    descr = np.lib.format.dtype_to_descr(part.array.dtype)
+    header = {"descr": descr, "fortran_order": turned, "shape": part.array.shape}
+    np.lib.format.write_array_header_1_0(head, header)
+    return ByRows(head.getvalue(), lambda rows, _: [np.ascontiguousarray(rows).data])
+
+
+@FORMATS("npy", suffixes=(".npy",), write=write, by_rows=by_rows, magic=(MAGIC,))
 def read(source: Source, options: ReadOptions, name: str | None) -> dict[str, Matrix]:
     """NumPy's binary format: one array of any number of axes, in its own dtype."""
     import io
