@@ -21,11 +21,11 @@ _THOUSANDS = pattern(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?")
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―﹣－"), "-")
 
 
-def parse_number(text: str, *, decimal: str = ".", place: Place | str | None = None) -> float:
+def parse_number(text: str, *, decimal: str | None = None, place: Place | str | None = None) -> float:
     """The double nearest to what is written.
 
-    decimal: the decimal mark, "." or ",". Raises InputError, at `place`, for what is no number and for what no
-    double can hold.
+    decimal: what --decimal says, "." or ","; None where it has no say, and the mark is a point. Raises InputError, at
+    `place`, for what is no number and for what no double can hold.
     """
     plain = _plain(text, decimal, place)
     if _DECIMAL.fullmatch(plain):
@@ -38,14 +38,14 @@ def parse_number(text: str, *, decimal: str = ".", place: Place | str | None = N
     try:
         return value_of(parse_expression(plain))
     except NotArithmetic as error:
-        raise _no_number(text, plain, str(error) or None, place) from None
+        raise _no_number(text, plain, str(error) or None, decimal, place) from None
     except OverflowError:
         raise _too_large(text, place) from None
     except ArithmeticError as error:
         raise InputError(f"{quote(text)} has no value: {error}", place=place) from None
 
 
-def is_number(text: str, *, decimal: str = ".") -> bool:
+def is_number(text: str, *, decimal: str | None = None) -> bool:
     """Whether parse_number takes it."""
     try:
         parse_number(text, decimal=decimal)
@@ -54,7 +54,7 @@ def is_number(text: str, *, decimal: str = ".") -> bool:
     return True
 
 
-def looks_like_number(text: str, *, decimal: str = ".") -> bool:
+def looks_like_number(text: str, *, decimal: str | None = None) -> bool:
     """Whether it is a number, or was meant as one (0x10, 1_000, 1,5, 1e400, 1/0): never taken for a label."""
     import unicodedata
 
@@ -75,7 +75,7 @@ def places(text: str) -> int | None:
 
     None for what is exact or has no last place: arithmetic, inf, nan.
     """
-    match = _PLACES.fullmatch(_plain(text, ".", None))
+    match = _PLACES.fullmatch(_plain(text, None, None))
     return len(match[1] or "") - int(match[2] or 0) if match else None
 
 
@@ -90,10 +90,10 @@ def quote(text: str) -> str:
     return '"' + "".join(c if c.isprintable() or c == "\u00a0" else repr(c)[1:-1] for c in cut) + '"'
 
 
-def _plain(text: str, decimal: str, place: Place | str | None) -> str:
+def _plain(text: str, decimal: str | None, place: Place | str | None) -> str:
     """Without surrounding blanks, with an ASCII minus and a decimal point."""
     plain = text.strip().replace("\u2212", "-")
-    if decimal == "." or ("," not in plain and "." not in plain):
+    if decimal in (None, ".") or ("," not in plain and "." not in plain):
         return plain
     if "." in plain and not _NAMED.fullmatch(plain):
         raise InputError(f"{quote(text)} has a point, but the decimal mark is {quote(decimal)}", place=place)
@@ -104,7 +104,9 @@ def _too_large(text: str, place: Place | str | None) -> InputError:
     return InputError(f"{quote(text)} is too large for a double", place=place, hint="write inf if infinity is meant")
 
 
-def _no_number(text: str, plain: str, hint: str | None, place: Place | str | None) -> InputError:
+def _no_number(
+    text: str, plain: str, hint: str | None, decimal: str | None, place: Place | str | None
+) -> InputError:
     """Why it is none, as exactly as can be told."""
     import unicodedata
 
@@ -117,10 +119,8 @@ def _no_number(text: str, plain: str, hint: str | None, place: Place | str | Non
         hint = "write plain ASCII digits and signs, without blanks between them"
     elif hint is not None:
         pass
-    elif _THOUSANDS.fullmatch(plain):
-        hint = f"write {plain.replace(',', '')} without separators, or use --decimal , if the comma is the decimal mark"
     elif "," in plain:
-        hint = "a decimal comma? use --decimal ,"
+        hint = _comma_hint(plain, decimal)
     elif re.match(r"[+-]?0[xob]", plain, re.IGNORECASE):
         hint = "hexadecimal, octal and binary numbers are not read: write decimals"
     elif "_" in plain and re.search(r"[0-9]", plain):
@@ -136,3 +136,17 @@ def _no_number(text: str, plain: str, hint: str | None, place: Place | str | Non
     else:
         hint = "write it as in 0.5, -2, 1e-3, 1/3 or sqrt(2)/2"
     return InputError(what, place=place, hint=hint)
+
+
+def _comma_hint(plain: str, decimal: str | None) -> str:
+    """A comma is a decimal mark, or stands between thousands; --decimal helps only where it was not given yet."""
+    if decimal == ",":
+        return "the comma is the decimal mark here: a number has one of them"
+    pointed = plain.replace(",", ".")
+    if not is_number(pointed):
+        pointed = ""
+    mended = "use --decimal ," if decimal is not None else f"write {pointed or 'a point'}"
+    if not _THOUSANDS.fullmatch(plain):
+        return f"a decimal comma? {mended}"
+    whole = f"write {plain.replace(',', '')} without separators"
+    return f"{whole}, or {mended} if the comma is the decimal mark" if pointed else whole

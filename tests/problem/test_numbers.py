@@ -84,7 +84,7 @@ def test_nan(text: str) -> None:
         ("0b1", "binary"),
         ("1_000", "underscores"),
         ("1:30", "colon"),
-        ("1,5", "--decimal ,"),
+        ("1,5", "write 1.5"),
         ("1,234", "1234"),
         ("1 000", "blank"),
         ("1\u00a0000", "U+00A0 NO-BREAK SPACE"),
@@ -211,3 +211,23 @@ def test_arithmetic_is_a_tree_for_any_operations() -> None:
         "/": lambda x, y: f"{x} over {y}",
     }
     assert evaluate(tree, spelled) == "-1 over root 3"
+
+
+@pytest.mark.parametrize(
+    ("decimal", "text", "hint"),
+    [
+        (None, "0,3302", "a decimal comma? write 0.3302"),
+        (None, "1,5/2", "a decimal comma? write 1.5/2"),
+        (None, "1,2,3", "a decimal comma? write a point"),
+        (None, "1,234", "write 1234 without separators, or write 1.234 if the comma is the decimal mark"),
+        (None, "1,234,567", "write 1234567 without separators"),
+        (".", "0,3302", "a decimal comma? use --decimal ,"),
+        (".", "1,234", "write 1234 without separators, or use --decimal , if the comma is the decimal mark"),
+        (",", "1,234,567", "the comma is the decimal mark here: a number has one of them"),
+    ],
+)
+def test_advice_on_a_comma_can_be_followed(decimal: str | None, text: str, hint: str) -> None:
+    """--decimal is not named where it has no say, nor where it was given already."""
+    with pytest.raises(InputError) as caught:
+        parse_number(text, decimal=decimal)
+    assert caught.value.hint == hint

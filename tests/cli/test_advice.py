@@ -1,0 +1,38 @@
+"""Advice of messages, followed: what a hint tells to do does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from calling import Result
+
+Cli = Callable[..., Result]
+
+PROBLEM = "Q: [[1, 0], [0, 1]]\nK: [[1, 0], [0, 1]]\nV: [[1, 0], [0, 1]]\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a problem file `s.yaml`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(PROBLEM)
+    return tmp_path
+
+
+def hint(result: Result) -> str:
+    """The hint of the only error."""
+    assert result.status == 2, result
+    lines = result.err.splitlines()
+    assert len(lines) == 2, result.err
+    return lines[1].strip()
+
+
+def test_a_decimal_comma_in_a_problem_file(cli: Cli, folder: Path) -> None:
+    text = PROBLEM + 'expect: {weights: [["0,67", 0.33], [0.33, 0.67]]}\n'
+    (folder / "a.yaml").write_text(text)
+    told = hint(cli("check", "a.yaml"))
+    assert told == hint(cli("check", "a.yaml", "--decimal", ",")) == "a decimal comma? write 0.67"
+    (folder / "a.yaml").write_text(text.replace('"0,67"', told.split()[-1]))
+    assert cli("check", "a.yaml").status == 0
