@@ -43,6 +43,19 @@ def run(arguments: list[str]) -> int:
 class PanelCommand(TyperCommand):
     """A command whose help lists the options in groups, in plain text: `[mask]` and `:x:` stand as written."""
 
+    def make_parser(self, ctx: Any) -> Any:
+        parser: Any = super().make_parser(ctx)
+        options = parser._process_opts
+
+        def process(argument: str, state: Any) -> None:
+            if argument.startswith("-::"):  # an array of standard input, which only looks like an option
+                state.largs.append(argument)
+            else:
+                options(argument, state)
+
+        parser._process_opts = process
+        return parser
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)

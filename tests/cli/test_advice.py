@@ -36,3 +36,12 @@ def test_a_decimal_comma_in_a_problem_file(cli: Cli, folder: Path) -> None:
     assert told == hint(cli("check", "a.yaml", "--decimal", ",")) == "a decimal comma? write 0.67"
     (folder / "a.yaml").write_text(text.replace('"0,67"', told.split()[-1]))
     assert cli("check", "a.yaml").status == 0
+
+
+@pytest.mark.parametrize("command", [("attend", "-", "s.yaml::K"), ("self", "-"), ("diff", "-", "s.yaml::Q")])
+def test_one_array_of_standard_input(cli: Cli, folder: Path, command: tuple[str, ...]) -> None:
+    read = ("--stdin-format", "yaml")
+    assert "name one of them: -::Q" in hint(cli(*command, *read, stdin=PROBLEM.encode()))
+    named = [argument if argument != "-" else "-::Q" for argument in command]
+    assert cli(*named, *read, stdin=PROBLEM.encode()).status == 0
+    assert cli("cross", "[[1, 0]]", "[[1, 0]]", "--wq", "-::Q", *read, stdin=PROBLEM.encode()).status == 0
