@@ -11,9 +11,10 @@ from pathlib import Path
 
 from attncli.batch.lists import JOB_LISTS, read_jobs
 from attncli.batch.work import Task
-from attncli.errors import AttnError, InputError, UsageError, nearest, raise_all
+from attncli.errors import AttnError, InputError, UsageError, raise_all
 from attncli.problem.build import Layer
 from attncli.problem.document import Document, read_document
+from attncli.problem.formats.base import near_file
 from attncli.problem.problem import Problem
 from attncli.problem.reading import SharedFiles
 from attncli.problem.stages import Stages, read_stages
@@ -89,13 +90,17 @@ def _files(argument: str, found: Found) -> list[str]:
         return [str(path / name) for name in names]
     if path.exists() or not glob.has_magic(argument):
         if not path.exists():
-            near = nearest(path.name, (entry.name for entry in path.parent.iterdir())) if path.parent.is_dir() else None
-            raise InputError("there is no such file", place=argument, hint=f"did you mean {near}?" if near else None)
+            raise InputError("there is no such file", place=argument, hint=near_file(path))
         return [argument]
     found.patterns.append(argument)
-    names = sorted(name for name in glob.glob(argument) if not Path(name).is_dir())
+    return matching(argument)
+
+
+def matching(pattern: str) -> list[str]:
+    """The files that a pattern stands for, by name. Raises InputError where there is none."""
+    names = sorted(name for name in glob.glob(pattern) if not Path(name).is_dir())
     if not names:
-        raise InputError(f"the pattern {argument} matches no file", hint="* does not match what begins with a dot")
+        raise InputError(f"the pattern {pattern} matches no file", hint="* does not match what begins with a dot")
     return names
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +25,9 @@ _LEFT_OUT = ("show", "top", "stats", "output", "force", "save_problem", "dry_run
 
 @problem_options(only=[name for name in FIELDS if name not in _LEFT_OUT])
 def command(
-    problems: Annotated[list[str], typer.Argument(metavar="PROBLEM...", help="problem files with expect:")],
+    problems: Annotated[
+        list[str], typer.Argument(metavar="PROBLEM...", help="problem files with expect:, or patterns of their names")
+    ],
     points: Annotated[
         str | None, typer.Option("--points", metavar="STEP=N,...", help="points for each step", show_default=False)
     ] = None,
@@ -42,17 +45,27 @@ def command(
     worth = Points.read(points) if points is not None else None
     marked: list[Marked] = []
     status = console.DONE
-    for file in problems:
+    files = [file for problem in problems for file in _files(problem)]
+    for file in files:
         try:
             marked += mark_file(file, flags)
         except AttnError as error:
-            if len(problems) == 1:
+            if len(files) == 1:
                 raise
             # The other files are marked all the same.
             status = max(status, console.tell(error))
     if marked:
-        show(marked, worth, several=len(problems) > 1)
+        show(marked, worth, several=len(files) > 1)
     return status or status_of(marked)
+
+
+def _files(problem: str) -> list[str]:
+    """The files that a pattern stands for; else the one of that name."""
+    if not any(sign in problem for sign in "*?[") or os.path.exists(problem):
+        return [problem]
+    from attncli.batch.jobs import matching
+
+    return matching(problem)
 
 
 def mark_file(file: str, flags: dict[str, Any]) -> list[Marked]:
@@ -61,8 +74,9 @@ def mark_file(file: str, flags: dict[str, Any]) -> list[Marked]:
 
     found = read_problems({}, flags, file)
     if isinstance(found, list):
-        names = [file if len(found) == 1 else f"{file}: {each.title or i}" for i, each in enumerate(found, start=1)]
-        return [mark(replace(problem, file=name)) for problem, name in zip(found, names, strict=True)]
+        if len(found) > 1:
+            found = [replace(each, file=f"{file}: {each.name or each.title or i}") for i, each in enumerate(found, 1)]
+        return [mark(problem) for problem in found]
     stages = [(stage.name, stage.problem) for stage in found.solve() if stage.problem.expect]
     if not stages:
         return [mark(found.problems[found.last])]

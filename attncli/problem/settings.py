@@ -264,12 +264,16 @@ def check_integer(field: Field, number: float, spelled: str, place: Place | str 
     return int(number)
 
 
+_HALF = ("bfloat16", "float16", "half", "fp16", "bf16")
 _KINDS_OF_NAME = {"like": "profile", "empty_rows": "rule for empty rows"}
 
 
 def check_choice(field: Field, name: str, place: Place | str | None) -> str:
     """The name, if it is one of the field's. Raises InputError with the nearest."""
     names = field.choices() if field.choices else []
+    if field.name == "dtype" and name in _HALF:
+        raise UsageError(f"nothing is computed in {name}", place=place,
+                         hint="half precision is computed in float32: leave it out, or say float32")
     if names and name not in names:
         raise unknown(_KINDS_OF_NAME.get(field.name, field.name.replace("_", " ")), name, names, place=place)
     return name

@@ -78,11 +78,12 @@ def test_points(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_list_of_problems(cli: Cli, tmp_path: Path) -> None:
     text = "problems:\n- {title: first, scores: [[0, 1]], expect: {weights: [[0.27, 0.73]]}}\n"
-    text += "- {scores: [[0, 1]], expect: {weights: [[0.37, 0.73]]}}\n"
+    text += "- {name: b, title: of Bob, scores: [[0, 1]], expect: {weights: [[0.37, 0.73]]}}\n"
+    text += "- {scores: [[0, 1]], expect: {weights: [[0.27, 0.73]]}}\n"
     (both,) = write(tmp_path, both=text)
     result = cli("check", both)
     assert result.status == 1
-    assert f"{both}: first: agrees" in result.out
+    assert [line.split(": ")[1] for line in result.out.splitlines()[:3]] == ["first", "b", "3"]
 
 
 def test_stages(cli: Cli, tmp_path: Path) -> None:

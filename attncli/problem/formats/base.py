@@ -78,7 +78,7 @@ def open_source(name: str, base: Path | None = None) -> Source:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        raise InputError("the file does not exist", place=Place(file), hint=_near(path)) from None
+        raise InputError("the file does not exist", place=Place(file), hint=near_file(path)) from None
     except (OSError, ValueError) as error:
         raise os_error(error, file, "read") from None
     if stat.S_ISREG(mode):
@@ -124,15 +124,20 @@ def known_suffixes() -> list[str]:
     return [suffix for entry in FORMATS for suffix in entry.facts["suffixes"]]
 
 
-def _near(path: Path) -> str | None:
-    """The name in the same folder that was probably meant."""
+def near_file(path: Path) -> str | None:
+    """A hint at the file of the same folder that was probably meant; the suffix, which many share, says nothing."""
     folder = path.parent
     if path.is_symlink():
         return f"it is a link to {os.readlink(path)}, which does not exist"
     if not folder.is_dir():
         return f"the folder {folder} does not exist"
     try:
-        close = nearest(path.name, sorted(entry.name for entry in os.scandir(folder)))
+        names = sorted(entry.name for entry in os.scandir(folder))
     except OSError:
         return None
-    return f"did you mean {folder / close}?" if close else None
+    names.sort(key=lambda name: os.path.splitext(name)[1] == path.suffix)  # of those of one stem the last counts
+    by_stem = {os.path.splitext(name)[0]: name for name in names}
+    close = nearest(path.stem, by_stem)
+    if close is None and any(sign in path.name for sign in "*?"):
+        return "only `check` and `batch` take patterns; without quotes the shell puts the files in its place"
+    return f"did you mean {folder / by_stem[close]}?" if close else None
