@@ -182,6 +182,11 @@ class Attention:
         if not by_width and rules.scale is None and rules.temperature is None:
             return False
         self.scale = rules.scale if rules.scale is not None else self._default_scale(by_width)
+        with np.errstate(over="ignore"):
+            now = float(self.dtype.type(self.scale))
+        if np.isinf(now) or (now == 0 and self.scale != 0):
+            what = f"a scale of {self.scale:g} is {'infinite' if now else 0} in {self.dtype}"
+            raise UsageError(what, hint="--dtype float64 computes in double precision")
         return True
 
     def _default_scale(self, by_width: bool) -> float:

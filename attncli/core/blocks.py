@@ -70,7 +70,7 @@ class Large(Attention):
         self.has_scale = self.find_scale()
         self.bias: Array | None = None
         if "bias" in self.inputs and self.begin != "masked":
-            self.bias, self.notes = self._bias_table()
+            self.bias = self._bias_table()
         self.masks = self.bind_masks()
         if self.masks and rules.masks:
             self.notes += self.masks.notes
@@ -88,16 +88,16 @@ class Large(Attention):
         heads = self.extent.heads
         return self.extent.batch if heads is None else (*self.extent.batch, heads)
 
-    def _bias_table(self) -> tuple[Array, list[str]]:
+    def _bias_table(self) -> Array:
         bias, e = self.inputs["bias"], self.extent
         table, note = decide_array_axes("bias", bias, e.batch, e.heads, e.n, e.m)
-        told = [note] if note else []
-        rows = bias.reshape(-1, bias.shape[-1])
+        self.notes += [note] if note else []
+        rows = bias.reshape(-1, bias.shape[-1]) if bias.size else bias
         if bias.size and all(
             np.all((part == 0) | (part == 1)) for i in range(0, len(rows), 256) for part in (rows[i : i + 256],)
         ):
-            told.append("bias: nothing but 0 and 1, added to the scores; a mask is keep:FILE or block:FILE")
-        return table, told
+            self.notes.append("bias: nothing but 0 and 1, added to the scores; a mask is keep:FILE or block:FILE")
+        return table
 
     def units(self, rows: int, only: list[slice] | None = None, parts: set[Index] | None = None) -> list[Unit]:
         """The blocks of that many rows, in order. only: the rows that are wanted; parts: sequences and heads."""
@@ -170,8 +170,9 @@ class Large(Attention):
 
     def tell(self) -> None:
         """Note, or refuse, what the blocks came upon, as the definition does for the whole."""
-        beyond = [name + notes.BEYOND for name in self.inputs]
-        self.notes[:0] = [note for start in beyond for note in self.of_blocks if note.startswith(start)]
+        starts, told = [name + notes.BEYOND for name in self.inputs], self.of_blocks | {*self.notes}
+        beyond = [note for start in starts for note in told if note.startswith(start)]
+        self.notes = beyond + [note for note in self.notes if note not in beyond]
         self.notes += [notes.OVERFLOW] if notes.OVERFLOW in self.of_blocks else []
         if self.empty.any():
             self.tell_empty(self.empty)

@@ -24,6 +24,8 @@ LOG2_E = 1.4426950408889634
 _ROOM = {"f": 50, "d": 400}  # by the dtype's letter, since its name takes as long as a small product
 # What must not be exceeded on the way: an eighth of the largest number.
 _REACH = {"f": 2.0**125, "d": 2.0**1021}
+# Queries that are scaled to less lose digits, which count beside keys of the size of its inverse.
+_LEAST = {"f": 2.0**-100, "d": 2.0**-950}
 LARGE_BLOCK = 2**19  # scores: smaller ones are not worth to be cut further
 _PART = 2**18  # numbers looked through at once
 
@@ -109,8 +111,8 @@ class Dots:
     def queries(self, unit: Unit, shifted: bool = False) -> Queries | None:
         """The queries of a block, ready for their products with the keys; shifted in any case, if asked for.
 
-        None: scores overflow, or not all numbers of queries, keys and bias are finite (a bias may be -inf): a case
-        for the definition.
+        None, a case for the definition: scores overflow, or lose digits on the way, or not all numbers of queries, keys
+        and bias are finite (a bias may be -inf).
         """
         head, part = self.head(unit.index), slice(unit.start, unit.stop)
         cap, letter, convert = self.softcap, self.dtype.char, self.dtype.type
@@ -121,6 +123,8 @@ class Dots:
         ratio = longest * head.longest_key
         bound = ratio * (cap or 1)  # of the scores, as powers of 2, before the cap
         if not longest + ratio + bound + bias < _REACH[letter]:  # NaN too
+            return None
+        if 0 < abs(factor) < _LEAST[letter] or head.longest_key > 1 / _LEAST[letter]:
             return None
         if cap is not None:
             bound = min(bound, cap * LOG2_E)

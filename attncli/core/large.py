@@ -37,5 +37,5 @@ def score_count(inputs: Mapping[str, Array], rules: Rules) -> int:
     past = shapes.get("past_k", ())
     n, m = (shape[-2] if len(shape) > 1 else 1 for shape in (queries, keys))
     m += past[-2] if len(past) > 1 else len(past)
-    leading = max((prod(shape[:-2]) for shape in (queries, keys)), default=1)
-    return n * m * leading * (rules.heads or 1)
+    leading = [prod(shape[:-2]) for shape in (queries, keys)]
+    return n * m * (max(leading) if min(leading) else 0) * (rules.heads or 1)  # an empty axis makes all empty

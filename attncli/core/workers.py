@@ -29,8 +29,38 @@ def _blas() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
+class _SingleBlas:
+    """BLAS held to one thread for all who ask for it at the same time; after the last it has its threads back."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.holders = 0
+        self.threads = 1
+
+    def hold(self) -> None:
+        with self.lock:
+            if self.holders == 0:
+                self.threads = _threads_now()
+                self.limit = _blas().limit(limits=1)
+            self.holders += 1
+
+    def release(self) -> None:
+        with self.lock:
+            self.holders -= 1
+            if self.holders == 0:
+                self.limit.restore_original_limits()
+
+
+_single = _SingleBlas()
+
+
 def thread_count() -> int:
     """As many threads as BLAS would use, which heeds OMP_NUM_THREADS and the like, and the cores we may use."""
+    with _single.lock:
+        return _single.threads if _single.holders else _threads_now()
+
+
+def _threads_now() -> int:
     import os
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -41,8 +71,11 @@ def thread_count() -> int:
 @contextmanager
 def single_blas() -> Iterator[None]:
     """Products on the calling thread only."""
-    with _blas().limit(limits=1):
+    _single.hold()
+    try:
         yield
+    finally:
+        _single.release()
 
 
 def scratch(shape: tuple[int, ...], dtype: np.dtype) -> Array:
@@ -101,6 +134,8 @@ def on_threads(
                 thread.join()
     if failed:
         raise failed[0]
+    if progress is not None:
+        progress(1.0)
 
 
 def in_order(units: Iterable[Unit], work: Callable[[Unit], Result]) -> Iterator[Result]:

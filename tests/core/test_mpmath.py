@@ -19,7 +19,7 @@ from attncli import attend
 
 MP = mpmath.mp.clone()
 MP.dps = 50
-FEW = settings(max_examples=20, deadline=None)
+FEW = settings(max_examples=20)
 DTYPES = ["float64", "float32"]
 
 

@@ -18,7 +18,7 @@ from attncli.core.scores import SCORES
 from attncli.core.trace import Trace
 
 EPS = float(np.finfo(np.float64).eps)
-FEW = settings(max_examples=10, deadline=None)
+FEW = settings(max_examples=10)
 SCORE_NAMES = SCORES.names()
 NORMALIZER_NAMES = NORMALIZERS.names()
 D = 3
@@ -365,7 +365,7 @@ def test_the_order_of_masks_does_not_matter(problem: Problem, data: st.DataObjec
 # --- normalizers ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(matrix(1, 5), st.data())
 def test_sparsemax_is_the_nearest_point_of_the_simplex(scores: np.ndarray, data: st.DataObject) -> None:
     """By brute force: of every support the projection on its plane; the nearest one inside the simplex."""

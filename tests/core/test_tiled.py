@@ -114,7 +114,7 @@ def _plain(inputs: dict[str, Any], rules: Rules, steps: tuple[str, ...] | None) 
         return str(error)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(problems(), st.sampled_from(SMALL), st.integers(1, 5))
 def test_tiles_give_what_the_definition_gives(problem: tuple[dict[str, Any], Rules], sizes: Sizes, rows: int) -> None:
     inputs, rules = problem
@@ -152,7 +152,7 @@ def _unit(inputs: dict[str, Any], expected: np.ndarray) -> float:
     return float(np.abs(numbers[np.isfinite(numbers)]).max(initial=1))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(problems())
 def test_rows_one_after_the_other_are_the_whole(problem: tuple[dict[str, Any], Rules]) -> None:
     inputs, rules = problem

@@ -24,7 +24,7 @@ def crossings(draw):
     return {name: draw(arrays(float, shape, elements=SMALL)) for name, shape in shapes.items()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(crossings(), st.booleans())
 def test_columns_give_the_transposes_of_rows(inputs, one_query_masked):
     n, m = inputs["bias"].shape
@@ -38,7 +38,7 @@ def test_columns_give_the_transposes_of_rows(inputs, one_query_masked):
         np.testing.assert_allclose(columns[name], rows[name].T, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(crossings())
 def test_out_in_weights_are_the_transposed_storage(inputs):
     stored = {name: array.T if name in ("wq", "wk", "wv") else array for name, array in inputs.items()}

@@ -82,7 +82,7 @@ _pieces = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(_pieces, max_size=14).map("".join))
 def test_the_tree_is_the_same_whatever_the_text(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -82,7 +82,7 @@ def problems(draw):
     return keywords
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(keywords=problems(), suffix=st.sampled_from([".yaml", ".json"]))
 def test_a_saved_problem_gives_the_same_numbers(keywords, suffix, tmp_path_factory):
     try:

@@ -33,7 +33,7 @@ def matrices(data: st.DrawFn) -> tuple[np.ndarray, list[str], list[str]]:
     return np.resize(some, (n, m)), data(st.lists(labels, min_size=n, max_size=n)), [data(labels) for _ in range(m)]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(matrices(), st.integers(20, 200) | st.none(), st.integers(0, 17), st.booleans(), st.sampled_from(
     ["utf-8", "ascii", "latin-1", "cp1252"]))  # fmt: skip
 def test_every_number_stands_whole_at_every_width(
