@@ -12,7 +12,10 @@ from typing import Any
 
 def main() -> int:
     """Run the program on sys.argv; gives the exit status."""
-    signal.signal(signal.SIGTERM, _stop)
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(number, _stop)
     # Start-up time: the collector finds nothing while modules are imported, and nothing that matters at the very end.
     gc.set_threshold(100_000, 20, 100)
     status = call(sys.argv[1:])
@@ -33,14 +36,18 @@ def _leave(status: int) -> None:
 
 
 def _stop(number: int, frame: Any) -> None:
-    """End as an error ends, so that no half-written file stays behind."""
+    """End as an error ends, so that no half-written file stays behind; a second one does not disturb this."""
+    signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 
 def call(arguments: list[str]) -> int:
     """Run one command line; results, notes and errors go to sys.stdout and sys.stderr. Gives the exit status."""
-    from attncli.cli import console
-
+    try:
+        from attncli.cli import console
+    except KeyboardInterrupt:  # before anything can be told by others
+        os.write(2, b"attncli: interrupted\n")
+        return 130
     try:
         console.prepare()
         from attncli.cli.app import run

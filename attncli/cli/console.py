@@ -64,6 +64,8 @@ def error(problem: AttnError) -> None:
 def tell(problem: BaseException) -> int:
     """Say what ended the program, and give its exit status."""
     if isinstance(problem, SystemExit):
+        if isinstance(problem.__context__, BrokenPipeError):  # met by Click, which makes it a 1
+            return tell(problem.__context__)
         return problem.code if isinstance(problem.code, int) else DONE
     if isinstance(problem, AttnError):
         error(problem)

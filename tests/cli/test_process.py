@@ -48,11 +48,12 @@ def test_a_reader_that_closes_the_pipe(unbuffered: str, tmp_path: Path, clean_en
 
 
 @posix
-def test_a_pipe_that_is_closed_before_a_short_result(process: Process, tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [("self", X, "--format", "csv"), ("--help",), ("attend", "--help")])
+def test_a_pipe_that_is_closed_before_a_short_result(process: Process, arguments: tuple[str, ...]) -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as stream:
-        result = process("self", X, "--format", "csv", stdout=stream)
+        result = process(*arguments, stdout=stream)
     assert (result.status, result.err) == (141, "")
 
 
@@ -111,10 +112,16 @@ def test_interrupted_while_it_waits_for_input(tmp_path: Path, clean_environment:
 
 @posix
 @pytest.mark.parametrize(
-    ("sent", "status", "told"), [("SIGINT", 130, b"attncli: interrupted\n"), ("SIGTERM", 143, b"")]
+    ("sent", "status", "told"),
+    [
+        (["SIGINT"], 130, b"attncli: interrupted\n"),
+        (["SIGTERM"], 143, b""),
+        (["SIGTERM"] * 3, 143, b""),
+        (["SIGHUP"], 129, b""),
+    ],
 )
 def test_interrupted_while_it_writes(
-    sent: str, status: int, told: bytes, tmp_path: Path, clean_environment: None
+    sent: list[str], status: int, told: bytes, tmp_path: Path, clean_environment: None
 ) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(2000, 2000)))
     (tmp_path / "old.csv").write_text("mine\n")
@@ -126,7 +133,8 @@ def test_interrupted_while_it_writes(
     ) as running:
         assert running.stderr is not None
         _wait_until(lambda: any(path.suffix == ".tmp" for path in tmp_path.iterdir()))
-        running.send_signal(getattr(signal, sent))
+        for name in sent:
+            running.send_signal(getattr(signal, name))
         assert running.wait(30) == status
         assert running.stderr.read() == told
     assert sorted(path.name for path in tmp_path.iterdir()) == ["old.csv", "x.npy"]

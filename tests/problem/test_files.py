@@ -125,6 +125,27 @@ def test_a_late_failure_undoes_the_early_renames(monkeypatch: pytest.MonkeyPatch
     assert Path("a").read_text() == "old"
 
 
+def test_a_file_that_came_into_being_meanwhile_is_kept() -> None:
+    def slow(stream: BinaryIO) -> None:
+        stream.write(b"new")
+        Path("b").write_text("precious")
+
+    with pytest.raises(InputError, match="meanwhile"):
+        write_all({"a": b"new", "b": slow})
+    assert (names(), Path("b").read_text()) == (["b"], "precious")
+    write_all({"a": b"new", "b": slow}, force=True)
+    assert (names(), Path("b").read_text()) == (["a", "b"], "new")
+
+
+def test_a_file_system_without_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: object) -> None:
+        raise OSError(errno.EPERM, "no links")
+
+    monkeypatch.setattr(os, "link", link)
+    write_all({"c": b"new"})
+    assert (names(), Path("c").read_text()) == (["c"], "new")
+
+
 def test_a_link_stays_a_link() -> None:
     Path("d").mkdir()
     Path("d/real").write_text("old")

@@ -70,7 +70,7 @@ def write_all(
                 _write(output)
         for output in outputs:
             if not output.direct:
-                _put_in_place(output, keep=len(outputs) > 1)
+                _put_in_place(output, force, keep=len(outputs) > 1)
     except BaseException:
         _undo(outputs)
         raise
@@ -134,7 +134,9 @@ def _look(name: str, content: Content, force: bool, inputs: list[str]) -> _Outpu
         status = os.stat(target)
     except FileNotFoundError:
         if not os.path.isdir(folder):
-            raise InputError(f"there is no folder {folder}", place=place, hint=f"mkdir -p {folder}") from None
+            import shlex
+
+            raise InputError(f"there is no folder {folder}", place=place, hint=f"mkdir -p {shlex.quote(folder)}") from None
         return _Output(name, content, target, None, direct=False)
     if stat.S_ISDIR(status.st_mode):
         raise InputError("this is a folder", place=place, hint="name a file in it")
@@ -179,7 +181,7 @@ def _set_mode(output: _Output) -> None:
         os.chmod(output.temporary, output.mode)
 
 
-def _put_in_place(output: _Output, keep: bool) -> None:
+def _put_in_place(output: _Output, force: bool, keep: bool) -> None:
     """Rename; where several are, the file that is replaced is kept until all are in place."""
     assert output.temporary is not None
     try:
@@ -187,10 +189,29 @@ def _put_in_place(output: _Output, keep: bool) -> None:
             output.backup = f"{output.temporary}.old"
             with contextlib.suppress(OSError):  # a file system without links keeps nothing
                 os.link(output.target, output.backup)
-        os.replace(output.temporary, output.target)
-        output.temporary, output.placed = None, True
+        if force or not _linked(output):
+            os.replace(output.temporary, output.target)
+        output.placed = True
+        _remove(output.temporary)
+        output.temporary = None
     except OSError as error:
         raise os_error(error, output.name, "write") from None
+
+
+def _linked(output: _Output) -> bool:
+    """Put a new file in place by a link, which, unlike a rename, replaces nothing that came into being since we looked.
+
+    False where the file system has no links.
+    """
+    assert output.temporary is not None
+    try:
+        os.link(output.temporary, output.target)
+    except FileExistsError:
+        what = "the file came into being meanwhile"
+        raise InputError(what, place=Place(output.name), hint="--force replaces it") from None
+    except OSError:
+        return False
+    return True
 
 
 def _undo(outputs: list[_Output]) -> None:
