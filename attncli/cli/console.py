@@ -84,7 +84,10 @@ def tell(problem: BaseException) -> int:
         return MACHINE
     if isinstance(problem, OSError):
         _discard(sys.stdout)
-        _say("attncli: ", ": ".join(str(part) for part in (problem.filename, problem.strerror or problem) if part))
+        import errno
+
+        where = problem.filename or ("standard output" if problem.errno in (errno.ENOSPC, errno.EFBIG) else None)
+        _say("attncli: ", ": ".join(str(part) for part in (where, problem.strerror or problem) if part))
         return MACHINE
     return _fault(problem)
 

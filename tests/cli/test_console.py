@@ -70,7 +70,7 @@ def test_width_of_a_pipe(columns: str, expected: int | None, monkeypatch: pytest
         (InputError("bad"), 2, "attncli: bad\n"),
         (Several([InputError("one"), InputError("two", hint="h")]), 2, "attncli: one\nattncli: two\n  h\n"),
         (MachineError("the disk is full"), 3, "attncli: the disk is full\n"),
-        (OSError(errno.ENOSPC, "No space left on device"), 3, "attncli: No space left on device\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), 3, "attncli: standard output: No space left on device\n"),
         (OSError(errno.EIO, "Input/output error", "f.npy"), 3, "attncli: f.npy: Input/output error\n"),
         (MemoryError(), 3, "attncli: not enough memory\n"),
         (KeyboardInterrupt(), 130, "attncli: interrupted\n"),
@@ -124,7 +124,7 @@ def test_a_full_disk_is_noticed_when_the_buffer_is_emptied(
         console.write("text")
         assert console.finish(0) == 3
         assert console.finish(0) == 0  # told once; nothing is left in the buffer
-    assert capsys.readouterr().err == "attncli: No space left on device\n"
+    assert capsys.readouterr().err == "attncli: standard output: No space left on device\n"
 
 
 def test_notes_are_told_once_each(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,7 @@ def test_a_pipe_that_is_closed_before_a_short_result(process: Process, arguments
 def test_a_full_disk(process: Process) -> None:
     with open("/dev/full", "wb") as full:
         result = process("self", X, stdout=full)
-    assert (result.status, result.err) == (3, "attncli: No space left on device\n")
+    assert (result.status, result.err) == (3, "attncli: standard output: No space left on device\n")
     written = process("self", X, "-o", "/dev/full", "-o", "o.npy")
     assert written.status == 2  # /dev/full has no suffix: it names no format
 
