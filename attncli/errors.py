@@ -71,12 +71,15 @@ class Several(AttnError):
         return self._errors
 
 
+def together(errors: list[AttnError]) -> AttnError:
+    """The single error, or all of them as one."""
+    return errors[0] if len(errors) == 1 else Several(errors)
+
+
 def raise_all(errors: list[AttnError]) -> None:
     """Raise what was collected: nothing, the single error, or all of them together."""
-    if len(errors) == 1:
-        raise errors[0]
     if errors:
-        raise Several(errors)
+        raise together(errors)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -115,6 +115,9 @@ class Nodes(PlainNodes):
     def expect(self, field: Field, node: Node) -> dict[str, Hand]:
         """{STEP: numbers, a file, or {values, decimals, significant}}."""
         if node.id != "mapping":
+            from attncli.problem.yamlerrors import missing_blank
+
+            raise_all(missing_blank(node, self.file))
             raise InputError("expect is not a mapping of steps", place=self.place(node),
                              hint="expect: {weights: [[0.5, 0.5]]}")
         hands: dict[str, Hand] = {}

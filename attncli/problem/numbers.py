@@ -18,6 +18,9 @@ _SPOILED = pattern(
     re.IGNORECASE,
 )
 _THOUSANDS = pattern(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?")
+_HIDDEN = (
+    "tables show a hidden cell so; in numbers to be checked it is left out: ~ in YAML, null in JSON, nothing in CSV"
+)
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―﹣－"), "-")
 
 
@@ -113,6 +116,8 @@ def _no_number(
     if not plain:
         return InputError("a number is missing here", place=place)
     what = f"{quote(text)} is not a number"
+    if plain in ("·", "."):
+        return InputError(what, place=place, hint=_HIDDEN)
     odd = next((c for c in plain if not " " <= c <= "~" and c not in "\u2212∞√"), None)
     if odd is not None and not odd.isalpha():
         what += f": it holds U+{ord(odd):04X} {unicodedata.name(odd, 'control character')}"

@@ -118,6 +118,9 @@ class PlainNodes:
         if node.id == "mapping":
             return self.matrix_mapping(name, node, blanks=blanks)
         value, place = scalar_value(node), self.place(node)
+        if is_null(node):
+            raise InputError(f"{name} has no value", place=place,
+                             hint=f"write its numbers, as in {name}: [[1, 0]], or leave {name} out")
         if not isinstance(value, str) or looks_like_number(value):
             raise InputError(f"{name} is the single value {quote(node.value)}, not a matrix", place=place,
                              hint=f"write {name}: [[{node.value}]], or the name of a file")

@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import Any
 
-from attncli.errors import AttnError, InputError, Place, raise_all
+from attncli.errors import AttnError, InputError, Place, raise_all, together
 from attncli.lazy import pattern
 from attncli.problem.literals import MARK, Literal, Literals
 from attncli.problem.text import decode, lines_of
@@ -46,11 +46,17 @@ def compose(
                 raise _several_documents(text, file, parser) from None
             raise
     except yaml.MarkedYAMLError as error:
-        raise _translate(error, text, file) from None
+        from attncli.problem.yamlerrors import in_our_words
+
+        raise together(in_our_words(error, text, file)) from None
     except RecursionError:  # only the loader in Python recurses by Python's count
         raise too_deep(Place(file)) from None
     if root is None or (isinstance(root, yaml.ScalarNode) and is_plain(root) and not root.value):
         raise InputError("the file is empty", place=Place(file))
+    if root.id == "scalar" and is_plain(root):
+        from attncli.problem.yamlerrors import missing_blanks
+
+        raise_all(missing_blanks(text, file))
     found = check_tree(root, file)
     if errors is None:
         raise_all(found)
@@ -173,31 +179,3 @@ def _several_documents(text: str, file: str, parser: Any) -> InputError:
     except yaml.YAMLError:
         found = "more than one"
     return InputError(f"the file holds {found} documents, expected 1", place=Place(file), hint="--- begins another one")
-
-
-def _translate(error: Any, text: str, file: str) -> InputError:
-    """A YAML error as one line that points at the place."""
-    mark = error.problem_mark or error.context_mark
-    place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
-    problem = error.problem or error.context or "not valid YAML"
-    if "nesting depth" in problem:
-        return too_deep(place)
-    lines = lines_of(text)
-    line = lines[mark.line] if mark and mark.line < len(lines) else ""
-    here = line[mark.column : mark.column + 1] if mark else ""
-    if here == "\t" or ("cannot start any token" in problem and "\t" in line[: len(line) - len(line.lstrip())]):
-        used = "for indentation" if not line[: mark.column].strip() else "between values"
-        return InputError(f"line {mark.line + 1}: tab used {used}, use spaces", place=place)
-    hint = None
-    if "undefined alias" in problem:
-        hint = "a word that begins with * stands in quotes"
-    elif "cannot start any token" in problem and here:
-        hint = f"a word that begins with {here} stands in quotes"
-    elif "expected ',' or" in problem:
-        hint = "a bracket or a comma is missing, or a word needs quotes"
-    elif "mapping values are not allowed" in problem:
-        hint = "text with a colon and a blank in it stands in quotes"
-    elif "could not find expected ':'" in problem:
-        hint = "a colon, and a blank after it, are missing"
-    context = f" ({error.context})" if error.context and error.context not in problem else ""
-    return InputError(f"not valid YAML: {problem}{context}", place=place, hint=hint)

@@ -15,7 +15,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.errors import InputError, Place, ShapeError
+from attncli.errors import AttnError, InputError, Place, ShapeError
 from attncli.problem import yamltext
 from attncli.problem.yamlmatrix import matrix_from_node
 from attncli.problem.yamltext import compose
@@ -50,8 +50,48 @@ def read_all(text: str | bytes, file: str) -> None:
         matrix_from_node(node, file)
 
 
+# What lacks blanks, and where they belong: line and column.
+TIGHT = [
+    ("title: x\nQ:[[1, 0]]\nK: [[1, 0]]\n", [(2, 3)]),
+    ("Q:[[1, 0]]\nK: [[1]]\n", [(1, 3)]),
+    ("Q: [[1]]\nV:[[1]]\n", [(2, 3)]),
+    ("Q:[[1]]\n", [(1, 3)]),
+    ("Q:[[1]]\nK:[[1]]\nV: [[1]]\n", [(1, 3), (2, 3)]),
+    ("title: x\nQ:[[1, 0],\n   [0, 1]]\nK: [[1]]\n", [(2, 3)]),
+    ("Q: [[1]]\nmask:causal\nK: [[1]]\n", [(2, 6)]),
+    ("Q: [[1]]\nscale:2\n", [(2, 7)]),
+    ("Q: [[1]]\nexpect:\n  weights:[[1]]\n  output: [[1]]\n", [(3, 11)]),
+    ("problems:\n- name:a\n  Q: [[1]]\n", [(2, 8)]),
+    ("problems:\n- Q:[[1]]\n  K: [[1]]\n", [(2, 5)]),
+    ("Q:\n  - [1, 0]\n  -[0, 1]\nK: [[1]]\n", [(3, 4)]),
+]
+
+
 @pytest.mark.usefixtures("loader")
 class TestWithAndWithoutLibyaml:
+    @pytest.mark.parametrize(("text", "places"), TIGHT)
+    def test_a_missing_blank_is_told_where_it_belongs(self, text: str, places: list[tuple[int, int]]) -> None:
+        with pytest.raises(AttnError) as caught:
+            read_all(text, "p.yaml")
+        errors = caught.value.errors()
+        assert [error.place for error in errors] == [Place("p.yaml", *place) for place in places]
+        lines = text.split("\n")
+        for line, column in places:
+            before, after = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
+            lines[line - 1] = f"{before} {after}"
+            assert any(str(error.hint).removeprefix("write ") in lines[line - 1] for error in errors)
+        compose("\n".join(lines), "p.yaml")
+
+    def test_a_key_without_a_colon_is_told_where_it_stands(self) -> None:
+        error = error_of("title: see http://x.y\nQ [[1]]\nK: [[1]]\n")
+        assert error.place == Place("p.yaml", 2, 1)
+        assert "colon" in str(error.hint)
+
+    @pytest.mark.parametrize("row", ["[1, , , ]", "[1, ,2]", "[ , 1]"])
+    def test_a_blank_cell_is_told_how_it_is_written(self, row: str) -> None:
+        assert "~" in str(error_of(f"weights: [{row}]").hint)
+        assert np.isnan(matrix(f"[{row.replace(', ]', ']').replace(' ,', '~,')}]", blanks=True)).any()
+
     @pytest.mark.parametrize(
         ("text", "value"),
         [
@@ -264,3 +304,11 @@ def _plainly(node: yaml.Node) -> object:
 @pytest.mark.parametrize("name", [path.name for path in sorted(CASES.glob("B14_*.yml"))])
 def test_errors_of_other_kinds_are_input_errors(name: str) -> None:
     assert error_of((CASES / name).read_bytes(), name).place.file == name
+
+
+@pytest.mark.parametrize(("text", "place"), [("{Q:[[1]], K: [[1]]}", (1, 4)), ("a: [{values:[[1]]}]", (1, 13))])
+def test_a_missing_blank_within_braces(text: str, place: tuple[int, int]) -> None:
+    """libyaml refuses it; the parser written in Python reads what was meant."""
+    if hasattr(yaml, "CSafeLoader"):
+        assert error_of(text).place == Place("p.yaml", *place)
+        compose(text[: place[1] - 1] + " " + text[place[1] - 1 :], "p.yaml")
