@@ -39,5 +39,8 @@ def _matrices(given: list[str], flags: dict[str, Any]) -> dict[str, str]:
     names = ("V",) if begins is not None else ("Q", "K", "V")
     if begins is None and len(given) < 2:
         missing = "Q and K are" if not given else "K is"
-        raise UsageError(f"{missing} missing", hint="attend Q K [V], or attend --scores S [V]; `attncli attend --help`")
+        hint = "attend Q K [V], or attend --scores S [V]; `attncli attend --help`"
+        if given and given[0].lower().endswith((".yaml", ".yml", ".json")):
+            hint += f"; if it is a problem: `attncli run {given[0]}`"
+        raise UsageError(f"{missing} missing", hint=hint)
     return dict(zip(names, given, strict=False))

@@ -138,7 +138,7 @@ def encoding() -> str:
 def read_stdin() -> bytes:
     """All of standard input."""
     if sys.stdin is None:
-        raise UsageError("standard input is closed", place="-")
+        raise UsageError("standard input is closed")
     return sys.stdin.buffer.read()
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from attncli.errors import AttnError, InputError, Place, nearest, raise_all
 from attncli.problem.build import Layer, in_order, make_problem, merge
 from attncli.problem.convert_node import Nodes
-from attncli.problem.formats import ReadOptions, open_source
+from attncli.problem.formats import STDIN, ReadOptions, open_source
+from attncli.problem.mistaken import problem_root
 from attncli.problem.problem import Problem
 from attncli.problem.reading import READ_OPTIONS, Reading, SharedFiles, read_options, split_stage
 from attncli.problem.settings import FIELDS, find_key
 from attncli.problem.values import Setting, StageRef
-from attncli.problem.yamltext import compose
 from attncli.problem.yamltree import Node, is_plain, pairs_of, place_of, scalar_value
 
 
@@ -93,16 +93,11 @@ def read_document(
     """
     name = str(path)
     if name == "-" and stdin is not None:
-        data, file, base = stdin(), "<stdin>", None
+        data, file, base = stdin(), STDIN, None
     else:
         data, file, base = _bytes(name), name, Path(path).parent
     errors: list[AttnError] = []
-    root = compose(data, file, errors=errors)
-    if root.id != "mapping":
-        raise_all(errors)
-        kind = "a list" if root.id == "sequence" else "a single value"
-        raise InputError(f"the file holds {kind}, not a problem", place=place_of(root, file),
-                         hint="a problem is written as keys: Q: [[1, 0]], K: [[0, 1]]; matrices alone are for `show`")
+    root = problem_root(data, file, errors)
     document = _document(root, _Source(file, base, options or Layer(), shared))
     document.layer.errors += errors
     return document
@@ -168,6 +163,8 @@ def _fields(root: Node, file: str, layer: Layer) -> dict[str, tuple[Node, Place]
         try:
             name = find_key(key, place).name
         except InputError as error:
+            if error.hint in (other.hint for other in layer.errors) and str(error.hint).startswith("known:"):
+                error.hint = None  # the list of all keys, once
             layer.errors.append(error)
             continue
         if name in found:

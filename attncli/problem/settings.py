@@ -242,6 +242,8 @@ def find_key(key: str, place: Place | str | None = None) -> Field:
         hint = f"names are exact: write {close!r}" + (
             " (W_q, W_k and w_v are parameters of a score and stand inside `score:`)" if key in ("W_q", "W_k") else ""
         )
+    if key == "problem":
+        hint = "each matrix is named by itself, as in Q: task.yaml::Q; `batch` takes problem: beside a list of jobs:"
     raise InputError(f"unknown key {key!r}", place=place, hint=hint)
 
 

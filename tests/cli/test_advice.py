@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,3 +76,85 @@ def test_half_precision(cli: Cli, dtype: str) -> None:
     told = hint(cli("self", "[[1, 2]]", "--dtype", dtype))
     assert told == "half precision is computed in float32: leave it out, or say float32"
     assert cli("self", "[[1, 2]]", "--dtype", told.split()[-1]).status == 0
+
+
+def quoted(text: str) -> list[list[str]]:
+    """The commands that a hint names between backquotes."""
+    return [command.split()[1:] for command in re.findall(r"`(attncli [^`]*)`", text)]
+
+
+def test_a_result_is_no_problem(cli: Cli, folder: Path) -> None:
+    (folder / "hand.yaml").write_text(PROBLEM + "expect: {weights: [[0.67, 0.33], [0.33, 0.67]]}\n")
+    (folder / "staged.yaml").write_text("stages: [{name: a, scores: [[1]]}]")
+    results = {
+        "r.json": cli("run", "s.yaml", "--format", "json").out,
+        "r.yaml": cli("run", "s.yaml", "--format", "yaml").out,
+        "c.json": cli("check", "hand.yaml", "--format", "json").out,
+        "staged.json": cli("run", "staged.yaml", "--format", "json").out,
+    }
+    for name, text in results.items():
+        (folder / name).write_text(text)
+        result = cli("run", name)
+        assert result.err.splitlines()[0] == f"attncli: {name}: this is a result of attncli, not a problem"
+        option = hint(result).split()[0]
+        assert cli("run", "s.yaml", option, f"p-{name}.yaml").status == 0
+        assert cli("run", f"p-{name}.yaml", "--format", "json").out == results["r.json"]
+
+
+@pytest.mark.parametrize("command", ["run", "check", "explain"])
+@pytest.mark.parametrize("name", ["x.npy", "x.csv", "x.tsv", "x.txt"])
+def test_a_matrix_is_no_problem(cli: Cli, folder: Path, command: str, name: str) -> None:
+    cli("self", "[[1, 2], [3, 4]]", "-o", name)
+    result = cli(command, name, *(["--query", "1"] if command == "explain" else []))
+    assert f"{name}: this is a matrix (.{name[2:]}), not a problem" in result.err
+    told = hint(result)
+    (advice,) = quoted(told)
+    assert cli(*advice).status == 0
+    key = told.rpartition("names it: ")[2]
+    (folder / "p.yaml").write_text(key)
+    assert cli("run", "p.yaml").out == cli(*advice).out
+
+
+def test_arrays_are_no_problem(cli: Cli, folder: Path) -> None:
+    cli("self", "[[1, 2], [3, 4]]", "-o", "x.npz")
+    assert "these are matrices (.npz)" in cli("run", "x.npz").err
+    assert "these are matrices (.npz)" in cli("run", "-", stdin=(folder / "x.npz").read_bytes()).err
+    cli("self", "[[1, 2], [3, 4]]", "-o", "x.npy")
+    told = hint(cli("run", "-", stdin=(folder / "x.npy").read_bytes()))
+    assert cli(*quoted(told)[0], stdin=(folder / "x.npy").read_bytes()).status == 0
+
+
+def test_a_problem_in_a_text_file_is_one(cli: Cli, folder: Path) -> None:
+    (folder / "s.txt").write_text(PROBLEM)
+    assert cli("run", "s.txt").out == cli("run", "s.yaml").out
+    (folder / "s.txt").write_text(PROBLEM.replace("]]", "]"))
+    assert "not valid YAML" in cli("run", "s.txt").err
+
+
+@pytest.mark.parametrize("command", ["attend", "self"])
+def test_a_problem_is_no_matrix(cli: Cli, folder: Path, command: str) -> None:
+    (advice,) = quoted(hint(cli(command, "s.yaml")))[-1:]
+    assert advice == ["run", "s.yaml"]
+    (folder / "r.json").write_text(cli("run", "s.yaml", "--format", "json").out)
+    assert "attncli run" not in cli("self", "r.json").err
+
+
+def test_answers_to_a_common_problem(cli: Cli, folder: Path) -> None:
+    expect = "expect: {weights: [[0.67, 0.33], [0.33, 0.67]]}\n"
+    (folder / "ann.yaml").write_text("problem: s.yaml\n" + expect)
+    told = cli("check", "ann.yaml").err
+    assert "Q: task.yaml::Q" in told
+    assert "`batch` takes problem: beside a list of jobs:" in told
+    (folder / "ann.yaml").write_text("Q: s.yaml::Q\nK: s.yaml::K\n" + expect)
+    assert cli("check", "ann.yaml").status == 0
+    (folder / "all.yaml").write_text(f"problem: s.yaml\njobs:\n- {{name: ann, {expect.strip()}}}\n")
+    (advice,) = quoted(hint(cli("check", "all.yaml")))
+    assert "ann" in cli(*advice).out
+    assert cli(*advice).status == 0
+
+
+def test_the_list_of_all_keys_is_told_once(cli: Cli, folder: Path) -> None:
+    (folder / "p.yaml").write_text(PROBLEM + "foo: 1\nbar: 2\nbaz: 3\n")
+    told = cli("run", "p.yaml").err
+    assert told.count("unknown key") == 3
+    assert told.count("known: X, Y") == 1

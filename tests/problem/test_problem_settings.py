@@ -188,7 +188,7 @@ def test_standard_input_as_a_problem():
     document = read_document("-", stdin=lambda: b"Q: [[1]]\nK: [[1], [2]]\nkeey: 1\n")
     with pytest.raises(AttnError) as caught:
         document.problem()
-    assert str(caught.value.errors()[0].place) == "<stdin>:3:1"
+    assert str(caught.value.errors()[0].place) == "standard input:3:1"
 
 
 def test_make_problem_of_nothing():

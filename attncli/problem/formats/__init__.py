@@ -24,6 +24,7 @@ from attncli.registry import Entry
 
 __all__ = [
     "FORMATS",
+    "STDIN",
     "Part",
     "ReadOptions",
     "encode",
@@ -40,7 +41,7 @@ for _name in sorted(os.listdir(__path__[0])):
         import_module(f"{__name__}.{_name[:-3]}")
 
 Stdin = Callable[[], bytes]
-_STDIN = "standard input"
+STDIN = "standard input"
 
 
 def read_matrix(
@@ -129,7 +130,7 @@ def _source(spec: str, base: Path | None, stdin: Stdin | None) -> tuple[Source, 
     """Where to read, and the name of the array that is wanted."""
     path, name = _split(spec, base)
     if path == "-":
-        return Source(_STDIN, stream=stdin or _read_stdin), name
+        return Source(STDIN, stream=stdin or _read_stdin), name
     return open_source(path, base), name
 
 
@@ -179,10 +180,20 @@ def _pick(arrays: dict[str, Matrix], name: str | None, file: str) -> Matrix:
             raise InputError("the file holds no array", place=Place(file))
         first = next(iter(arrays))
         what = f"the file holds {len(arrays)} arrays: {', '.join(arrays)}"
-        path = "-" if file == _STDIN else file
-        raise InputError(what, place=Place(file), hint=f"name one of them: {path}::{first}")
+        path = "-" if file == STDIN else file
+        hint = f"name one of them: {path}::{first}"
+        if path != "-" and _may_be_problem(arrays, file):
+            hint += f"; if it is a problem: `attncli run {path}`"
+        raise InputError(what, place=Place(file), hint=hint)
     if name in arrays:
         return arrays[name]
     if list(arrays) == [""]:
         raise InputError("the file holds one array, which has no name", place=Place(file), hint=f"leave ::{name} out")
     raise unknown("array", name, arrays, place=Place(file))
+
+
+def _may_be_problem(arrays: Mapping[str, Matrix], file: str) -> bool:
+    """Whether these are inputs and nothing that is computed, in a file such as problems are."""
+    from attncli.problem.settings import LATER_STEPS, MATRICES
+
+    return format_of(Path(file).name).name in ("yaml", "json") and arrays.keys() <= {*MATRICES} - {*LATER_STEPS}
