@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from attncli.batch.lists import JOB_LISTS, read_jobs
@@ -14,6 +15,7 @@ from attncli.batch.work import Task
 from attncli.errors import AttnError, InputError, UsageError, raise_all
 from attncli.problem.build import Layer
 from attncli.problem.document import Document, read_document
+from attncli.problem.formats import STDIN
 from attncli.problem.formats.base import near_file
 from attncli.problem.problem import Problem
 from attncli.problem.reading import SharedFiles
@@ -50,10 +52,13 @@ class Found:
     patterns: list[str] = field(default_factory=list)
 
 
-def find(arguments: Iterable[str], options: Layer, common: str | None = None) -> Found:
+def find(
+    arguments: Iterable[str], options: Layer, common: str | None = None, stdin: Callable[[], bytes] | None = None
+) -> Found:
     """The jobs that the arguments stand for: files, folders (not searched further down), patterns, lists.
 
     options: the command line, which wins over every problem. common: the problem file of lists of jobs that name none.
+    stdin: gives the problem, or the list of problems, that `-` stands for.
     Raises all that has to be settled before the first problem is computed: nothing found, an unknown column,
     two problems with one result name.
     """
@@ -67,7 +72,10 @@ def find(arguments: Iterable[str], options: Layer, common: str | None = None) ->
     raise_all(errors)
     for file in dict.fromkeys(found.files):
         try:
-            found.jobs += _jobs(file, options, common, shared)
+            if file == "-":
+                found.jobs += _read("stdin", STDIN, partial(read_document, file, options, stdin=stdin), options)
+            else:
+                found.jobs += _jobs(file, options, common, shared)
         except AttnError as error:
             errors += error.errors()
     if common is not None and not any(map(_is_list_of_jobs, found.files)):
@@ -80,6 +88,8 @@ def find(arguments: Iterable[str], options: Layer, common: str | None = None) ->
 
 def _files(argument: str, found: Found) -> list[str]:
     """The files of an argument. Raises InputError where there is none."""
+    if argument == "-":
+        return [argument]
     path = Path(argument)
     if path.is_dir():
         found.folders.append(argument)
@@ -128,35 +138,39 @@ def _jobs(file: str, options: Layer, common: str | None, shared: SharedFiles) ->
     if suffix.lower() in JOB_LISTS or (b"jobs" in keys):
         listed = read_jobs(file, options, common, shared)
         if listed is not None:
-            yield from _named(file, listed)
+            yield from _named(stem, listed)
             return
+    read = partial(read_document, file, options, shared=shared)
     if b"problems" in keys:
-        try:
-            document = read_document(file, options, shared=shared)
-        except AttnError as error:
-            yield Job(stem, file, _raising(error))
-            return
-        if document.kind == "problems":
-            yield from _members(file, document, options)
-            return
-    yield Job(stem, file, _single(file, options, shared))
+        yield from _read(stem, file, read, options)
+    else:
+        yield Job(stem, file, lambda: _single(read(), options))
 
 
-def _single(file: str, options: Layer, shared: SharedFiles) -> Callable[[], Problem | Stages]:
-    def load() -> Problem | Stages:
-        document = read_document(file, options, shared=shared)
-        return read_stages(document, options) if document.kind == "stages" else document.problem(options)
+def _read(stem: str, file: str, read: Callable[[], Document], options: Layer) -> Iterator[Job]:
+    """The jobs of a file that is read at once, since it may hold a list of problems."""
+    try:
+        document = read()
+    except AttnError as error:
+        yield Job(stem, file, _raising(error))
+        return
+    if document.kind == "problems":
+        yield from _members(stem, file, document, options)
+    else:
+        yield Job(stem, file, lambda: _single(document, options))
 
-    return load
+
+def _single(document: Document, options: Layer) -> Problem | Stages:
+    return read_stages(document, options) if document.kind == "stages" else document.problem(options)
 
 
-def _members(file: str, document: Document, options: Layer) -> Iterator[Job]:
+def _members(stem: str, file: str, document: Document, options: Layer) -> Iterator[Job]:
     """The problems of a list; what is wrong with the file as a whole is wrong with each of them."""
     strays = document.strays()
     if strays:
-        yield Job(Path(file).stem, file, _raising(*strays))
+        yield Job(stem, file, _raising(*strays))
         return
-    yield from _named(file, [
+    yield from _named(stem, [
         (member.name, f"{file}: problem {number}", _member(member, options))
         for number, member in enumerate(document.members, 1)
     ])  # fmt: skip
@@ -177,14 +191,14 @@ def _raising(*errors: AttnError) -> Callable[[], Problem]:
 Listed = tuple[str | None, str, Callable[[], Problem | Stages]]
 
 
-def _named(file: str, listed: Sequence[Listed]) -> Iterator[Job]:
+def _named(stem: str, listed: Sequence[Listed]) -> Iterator[Job]:
     """The jobs of a list; one without a name gets that of the file and its number. Raises InputError for odd names."""
     width, errors = len(str(len(listed))), list[AttnError]()
     jobs = []
     for number, (name, source, load) in enumerate(listed, 1):
         if name is not None and (name in ("", ".", "..") or re.search(r"[/\\\x00-\x1f]", name)):
             errors.append(InputError(f"the name {name!r} cannot be that of a file", place=source))
-        jobs.append(Job(name or f"{Path(file).stem}-{number:0{width}}", source, load))
+        jobs.append(Job(name or f"{stem}-{number:0{width}}", source, load))
     raise_all(errors)
     yield from jobs
 

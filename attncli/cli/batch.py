@@ -27,7 +27,7 @@ def _formats(incomplete: str) -> list[str]:
 
 @problem_options(only=[name for name in FIELDS if name not in _OWN])
 def command(
-    problems: Annotated[list[str], typer.Argument(metavar="PROBLEM...", help="files, folders, patterns, lists")],
+    problems: Annotated[list[str], typer.Argument(metavar="PROBLEM...", help="files, folders, patterns, lists, or -")],
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="DIR", help="write a result for each problem here")
     ] = None,
@@ -70,6 +70,7 @@ def command(
     from attncli.batch.jobs import find
     from attncli.batch.run import run
     from attncli.batch.writers import How
+    from attncli.cli import console
     from attncli.cli.batch_summary import Summary
     from attncli.cli.batch_target import Target
     from attncli.problem.convert_text import layer_from_options
@@ -79,7 +80,7 @@ def command(
     options = layer_from_options(flags, Reading(None, read_options(first.settings)))
     raise_all(options.errors)
     target = Target(output, format, resume, force)
-    found = find(problems, options, problem)
+    found = find(problems, options, problem, console.read_stdin)
     said = {name: setting.value for name, setting in options.settings.items()}
     show = tuple(said["show"]) if "show" in said else None
     how = How(target.format, show, said.get("precision", 4), said.get("rounding", "half-even"))

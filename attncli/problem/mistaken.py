@@ -54,7 +54,7 @@ def _no_problem(root: Node, file: str) -> AttnError | None:
                           hint="--save-problem PATH writes the problem that is computed")
     if "jobs" in keys:
         return InputError("this is a list of jobs, not a problem", place=Place(file),
-                          hint=f"`attncli batch {file}` computes and checks it")
+                          hint=f"`attncli batch {'FILE' if file == STDIN else file}` computes and checks it")
     return None
 
 
@@ -63,5 +63,5 @@ def _matrix(file: str, suffix: str, *, several: bool = False) -> InputError:
     name = "::NAME" * several
     alone, named = ("-", f"x{suffix}") if file == STDIN else (file, file)
     return InputError(f"{what}, not a problem", place=Place(file),
-                      hint=f"`attncli self {alone}{name}` takes it as it is (--expect STEP=FILE to check numbers); a problem "
-                      f"file, YAML or JSON, names it: X: {named}{name}")
+                      hint=f"`attncli self {alone}{name}` takes it as it is (--expect STEP=FILE to check numbers); "
+                      f"a problem file, YAML or JSON, names it: X: {named}{name}")

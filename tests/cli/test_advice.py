@@ -158,3 +158,17 @@ def test_the_list_of_all_keys_is_told_once(cli: Cli, folder: Path) -> None:
     told = cli("run", "p.yaml").err
     assert told.count("unknown key") == 3
     assert told.count("known: X, Y") == 1
+
+
+def test_a_list_of_problems_from_standard_input(cli: Cli, folder: Path) -> None:
+    text = f"problems:\n- {{name: ann, {', '.join(PROBLEM.splitlines())}}}\n- {{{', '.join(PROBLEM.splitlines())}}}\n"
+    told = hint(cli("run", "-", "--format", "json", stdin=text.encode()))
+    assert "`batch`" in told
+    assert cli("batch", "-", "-o", "out", stdin=text.encode()).status == 0
+    assert sorted(path.name for path in (folder / "out").iterdir()) == ["ann.json", "stdin-2.json", "summary.csv"]
+    bad = cli("batch", "-", stdin=text.replace("K:", "k:").encode())
+    assert bad.status == 2
+    assert "standard input:2:" in bad.err
+    one = cli("batch", "-", "s.yaml", "--format", "jsonl", stdin=PROBLEM.encode())
+    assert [line.split(",")[0] for line in one.out.splitlines()] == ['{"name": "stdin"', '{"name": "s"']
+    assert "`attncli batch FILE`" in cli("batch", "-", stdin=b"jobs: [{scale: 2}]").err
