@@ -91,9 +91,8 @@ class Problem:
         keep = wanted(steps)
         try:
             arrays, rules = self.arrays(), self.rules()
+            check_steps(self, keep or ())
             by_blocks = keep is not None and is_large(arrays, rules, keep)
-            if by_blocks:
-                check_steps(self, keep or ())
             check_memory(self, keep, by_blocks=by_blocks)
             trace = compute(arrays, rules, keep, progress)
         except AttnError as error:

@@ -274,7 +274,7 @@ def check_choice(field: Field, name: str, place: Place | str | None) -> str:
     """The name, if it is one of the field's. Raises InputError with the nearest."""
     names = field.choices() if field.choices else []
     if field.name == "dtype" and name in _HALF:
-        raise UsageError(f"nothing is computed in {name}", place=place,
+        raise UsageError(f"unknown dtype {name!r}", place=place,
                          hint="half precision is computed in float32: leave it out, or say float32")
     if names and name not in names:
         raise unknown(_KINDS_OF_NAME.get(field.name, field.name.replace("_", " ")), name, names, place=place)

@@ -16,6 +16,17 @@ from attncli.problem.problem import Problem
 
 Shape: TypeAlias = tuple[int, ...]
 
+# What brings a step about that not every problem has.
+_COMES_OF = {
+    "X": "`self X` and `cross X Y` begin at data", "Y": "`cross X Y` has it",
+    "V": "V is missing: give it", "output": "V is missing: give it", "heads": "it comes of V and --heads, 2 or more",
+    "kernel": "it comes of a kernel, such as --score gaussian", "scaled": "it comes of --scale",
+    "capped": "it comes of --softcap", "biased": "it comes of --bias", "masked": "it comes of --mask",
+    "exp": "it comes of --normalizer softmax", "sum": "it comes of --normalizer softmax",
+    "lse": "it comes of --normalizer softmax",
+    "weights_back": "it comes of `cross X Y --both-ways`", "output_back": "it comes of `cross X Y --both-ways`",
+}  # fmt: skip
+
 
 def step_shapes(problem: Problem) -> dict[str, Shape]:
     """The shapes of all steps that the problem has. Its sizes must fit (`size_errors` finds nothing)."""
@@ -40,12 +51,15 @@ def step_shapes(problem: Problem) -> dict[str, Shape]:
 
 
 def check_steps(problem: Problem, names: Iterable[str]) -> None:
-    """Raise InputError, as a Trace does, where the problem does not have a step, before anything is computed."""
-    steps = step_shapes(problem)
+    """Raise InputError where the problem does not have a step, before anything is computed."""
+    steps, order = step_shapes(problem), list(STEPS)
     for name in names:
         if name not in steps:
-            there = ", ".join(step for step in STEPS if step in steps)
-            raise InputError(f"this problem has no step {name!r}", hint=f"it has: {there}")
+            begins = problem.begins
+            before = begins is not None and order.index(name) < order.index(begins) and name != "V"
+            mended = f"it begins at {begins}" if before else _COMES_OF.get(name, "")
+            hint = f"it has: {', '.join(step for step in order if step in steps)}"
+            raise InputError(f"this problem has no step {name!r}", hint=f"{mended}; {hint}" if mended else hint)
 
 
 def _two_axes(name: str, shape: Shape) -> Shape:

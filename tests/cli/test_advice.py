@@ -172,3 +172,36 @@ def test_a_list_of_problems_from_standard_input(cli: Cli, folder: Path) -> None:
     one = cli("batch", "-", "s.yaml", "--format", "jsonl", stdin=PROBLEM.encode())
     assert [line.split(",")[0] for line in one.out.splitlines()] == ['{"name": "stdin"', '{"name": "s"']
     assert "`attncli batch FILE`" in cli("batch", "-", stdin=b"jobs: [{scale: 2}]").err
+
+
+@pytest.mark.parametrize(
+    ("step", "advice", "mended"),
+    [
+        ("output", "V is missing: give it", ["s.yaml::V"]),
+        ("V", "V is missing: give it", ["s.yaml::V"]),
+        ("heads", "it comes of V and --heads, 2 or more", ["s.yaml::V", "--heads", "2"]),
+        ("kernel", "such as --score gaussian", ["--score", "gaussian"]),
+        ("capped", "it comes of --softcap", ["--softcap", "2"]),
+        ("biased", "it comes of --bias", ["--bias", "[[1, 2], [3, 4]]"]),
+        ("masked", "it comes of --mask", ["--mask", "causal"]),
+    ],
+)
+def test_a_step_that_a_problem_lacks(cli: Cli, folder: Path, step: str, advice: str, mended: list[str]) -> None:
+    command = ["attend", "s.yaml::Q", "s.yaml::K"]
+    for asked in (["--show", step], ["-o", f"{step}=x.npy"]):
+        told = hint(cli(*command, *asked))
+        assert advice in told
+        assert "; it has: Q, K, scores, scaled, exp, sum, lse, weights" in told
+        assert cli(*command, *mended, *asked).status == 0
+
+
+def test_steps_of_other_rules_and_before_the_beginning(cli: Cli, folder: Path) -> None:
+    assert "it begins at scores" in hint(cli("attend", "--scores", "[[1]]", "--show", "Q"))
+    assert "V is missing" in hint(cli("attend", "--scores", "[[1]]", "--show", "output"))
+    hard = ["self", "[[1]]", "--show", "lse", "--normalizer"]
+    assert "--normalizer softmax" in hint(cli(*hard, "hardmax"))
+    assert cli(*hard, "softmax").status == 0
+    both = ["cross", "[[1]]", "[[1]]", "--show", "weights_back"]
+    assert "--both-ways" in hint(cli(*both))
+    assert cli(*both, "--both-ways").status == 0
+    assert "it comes of --scale" in hint(cli("self", "[[1]]", "--score", "dot", "--show", "scaled"))
