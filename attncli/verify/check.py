@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attncli.core.trace import STEPS, parse_address
-from attncli.errors import UsageError
+from attncli.errors import InputError, UsageError
 from attncli.problem.problem import Problem
 from attncli.verify.marking import Marking
 from attncli.verify.precision import is_array
+from attncli.verify.printed import printed_texts
 from attncli.verify.remarks import remarks
 from attncli.verify.verdicts import CheckResult
 
@@ -31,12 +32,15 @@ def check(problem: Problem) -> CheckResult:
             place=problem.file,
             hint="the numbers calculated by hand stand under expect: in the problem file, or in --expect STEP=FILE",
         )
-    arrays = {address: hand for address, hand in problem.expect.items() if is_array(hand)}
+    _refuse_bits(problem)
+    texts = {address: hand for address, hand in problem.expect.items() if not is_array(hand)}
+    printed = printed_texts(problem, texts)
+    arrays = {address: hand for address, hand in problem.expect.items() if address in printed or address not in texts}
     if not arrays:
         return _check_hand(problem)
     from attncli.verify.arrays import check_arrays
 
-    of_arrays = check_arrays(problem, arrays)
+    of_arrays = check_arrays(problem, arrays, printed)
     found = CheckResult(problem.file, of_arrays.marks, of_arrays.diagnosis, of_arrays.notes)
     if len(arrays) < len(problem.expect):
         by_hand = {address: hand for address, hand in problem.expect.items() if address not in arrays}
@@ -47,6 +51,17 @@ def check(problem: Problem) -> CheckResult:
             found.diagnosis = written.diagnosis
         found.notes = list(dict.fromkeys([*written.notes, *found.notes]))
     return found
+
+
+def _refuse_bits(problem: Problem) -> None:
+    """Raise InputError for the bits of bfloat16, which NumPy can only save as whole numbers: they are no numbers."""
+    for address, hand in problem.expect.items():
+        if hand.matrix.spelling is None and hand.matrix.array.dtype.name == "uint16":
+            raise InputError(
+                f"{address}: an array of uint16: the bits of bfloat16?",
+                place=hand.matrix.place or hand.place,
+                hint="save it as float32, or as bfloat16 of ml_dtypes; whole numbers as int32",
+            )
 
 
 def _check_hand(problem: Problem) -> CheckResult:

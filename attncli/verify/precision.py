@@ -28,6 +28,11 @@ class Precision:
     tiny: float
     rounded: bool = False
 
+    @property
+    def sums(self) -> str:
+        """The type that sums are held in."""
+        return "float64" if self.name == "float64" else "float32"
+
     @classmethod
     def named(cls, name: str, *, rounded: bool = False) -> Precision:
         """That of a type: sums are held in float32 at least."""
@@ -49,13 +54,11 @@ def type_name(matrix: Matrix) -> str:
     return "float16" if matrix.array.dtype.kind == "V" else "float64"
 
 
-def precision_of(problem: Problem, hands: Iterable[Hand]) -> Precision:
-    """That of the coarsest among the arrays and the inputs; a `dtype` that was asked for stands for the inputs."""
+def precision_of(problem: Problem, dtypes: Iterable[str]) -> Precision:
+    """That of the coarsest of arrays of these types and the inputs, for which a `dtype` that was asked for stands."""
     inputs = [type_name(matrix) for matrix in problem.inputs.values() if isinstance(matrix, Matrix)]
-    given = max((type_name(hand.matrix) for hand in hands), key=UNITS.__getitem__)
-    coarsest = max([given, *([problem.dtype] if problem.dtype else inputs)], key=UNITS.__getitem__)
-    finest = min([given, *inputs], key=UNITS.__getitem__)
-    return Precision.named(coarsest, rounded=UNITS[finest] < UNITS[coarsest])
+    coarsest = max([*dtypes, *([problem.dtype] if problem.dtype else inputs)], key=UNITS.__getitem__)
+    return Precision.named(coarsest, rounded=any(UNITS[name] < UNITS[coarsest] for name in inputs))
 
 
 def to_float16(x: Array) -> Array:

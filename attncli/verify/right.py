@@ -17,9 +17,9 @@ from attncli.lazy import Array, np
 from attncli.verify.magnitudes import Magnitudes, size_of
 from attncli.verify.precision import Precision
 
-TOLERANCE = "4 u (|weights| |V|) + 2 u |output| + m v (|weights| |V|)"
+_ASKED = 10_000  # numbers that tell what one may be off
 # From this S on, scores that are stored in the array's type have lost more than the weights' own rounding.
-LARGE_SCORES = 16
+_LARGE_SCORES = 16
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,29 @@ class Right:
     relative: Array | float
     absolute: Array | float
 
-    def ratio(self, given: Array, index: tuple[int, ...] = ()) -> Array:
-        """How far the given numbers are off in units of what they may be; 0 for equal infinities and NaN."""
+    def part(self, index: tuple[int, ...], more: Array | float = 0.0) -> Right:
+        """A part of it. more: what its numbers may be off besides."""
         exact = self.exact[index]
+        relative, absolute = (_at(bound, index, exact.ndim) for bound in (self.relative, self.absolute))
+        return Right(exact, relative, absolute + more if np.any(more) else absolute)
+
+    def typical(self) -> float:
+        """What a number may be off: the median of some, of those that are not 0 (hidden) if there are any."""
+        every = max(1, self.exact.size // _ASKED)
+        x, relative, absolute = (
+            np.broadcast_to(part, self.exact.shape).flat[::every] for part in (self.exact, self.relative, self.absolute)
+        )
+        with np.errstate(invalid="ignore", over="ignore"):
+            room = relative * np.abs(x) + absolute
+        room, x = room[np.isfinite(room)], x[np.isfinite(room)]
+        shown = room[x != 0] if x.any() else room
+        return float(np.median(shown)) if shown.size else 0.0
+
+    def ratio(self, given: Array) -> Array:
+        """How far the given numbers are off in units of what they may be; 0 for equal infinities and NaN."""
+        exact = self.exact
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            room = _at(self.relative, index, exact.ndim) * np.abs(exact) + _at(self.absolute, index, exact.ndim)
+            room = self.relative * np.abs(exact) + self.absolute
             off = np.abs(given - exact)
             ratio = np.where(off == 0, 0, off / room)
             same = (given == exact) | (np.isnan(given) & np.isnan(exact))
@@ -117,13 +135,13 @@ class _Bounds:
         return 2 * self.precision.u if projected or self.precision.rounded else 0.0
 
     def _of_output(self, step: str) -> Array:
-        """The tolerance but for 2 u |output|; through W_O its size, and the sums of that product.
+        """(4 u + m v) (|weights| |V|), beside 2 u |output|; through W_O its size, and the sums of that product.
 
         More than the formula is allowed only where dot products are so long, or scores so large, that rounding them
         moves the weights by more: m is at least 4 S, and 4 at least S where S is large.
         """
         u, v, m, s = self.precision.u, self.precision.v, self.large.extent.m, self.sizes.largest
-        of_weights = np.where(s > LARGE_SCORES, np.maximum(4, s), 4) * u + np.maximum(m, 4 * s) * v
+        of_weights = np.where(s > _LARGE_SCORES, np.maximum(4, s), 4) * u + np.maximum(m, 4 * s) * v
         of_weights += self._first_rounding() * s
         rounded = self.precision.rounded or self.sizes.extra is not None
         absolute: Array = self.sizes.sums * (of_weights + (u if rounded else 0))

@@ -135,7 +135,7 @@ def as_written(
     were meant, where the file has lost them.
     """
     values = np.asarray(values, dtype=np.float64)
-    texts = _flat(spelling, values.ndim) if spelling is not None else _shortest(values)
+    texts = flat(spelling, values.ndim) if spelling is not None else _shortest(values)
     blank = np.array([text is None for text in texts], dtype=bool).reshape(values.shape)
     if significant is not None:
         unit = _significant_units(values, [None if text is None else _spelled(text)[0] for text in texts], significant)
@@ -194,7 +194,7 @@ def _significant_units(values: Array, places: list[int | None], significant: int
     return np.where(np.isnan(written), 0.0, 10.0 ** np.where(known, power, finest))
 
 
-def _flat(nested: Any, depth: int) -> list[Any]:
+def flat(nested: Any, depth: int) -> list[Any]:
     """The texts of lists within lists, so many deep."""
     flat = [nested] if depth == 0 else nested
     for _ in range(depth - 1):

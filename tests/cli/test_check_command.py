@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from calling import Result
@@ -114,6 +115,23 @@ def test_expect_does_not_spoil_data(cli: Cli) -> None:
     assert result.status == 1
     assert json.loads(result.out)["steps"]["weights"]
     assert "the first slip is in weights" in result.err
+
+
+@pytest.mark.parametrize(("suffix", "rows"), [("csv", 3), ("csv", 80), ("json", 3), ("json", 80)])
+def test_own_results_agree_with_themselves(cli: Cli, suffix: str, rows: int, tmp_path: Path) -> None:
+    files = []
+    for name, seed in (("q", 1), ("k", 2), ("v", 3)):
+        files.append(tmp_path / f"{name}.npy")
+        np.save(files[-1], np.random.default_rng(seed).standard_normal((rows, 16)).astype(np.float16))
+    file = tmp_path / f"own.{suffix}"
+    assert cli("attend", *files, "-o", file).status == 0
+    steps = ("output",) if suffix == "csv" else ("scores", "weights", "output")
+    for step in steps:
+        own = f"{file}::{step}" if suffix == "json" else file
+        result = cli("attend", *files, "--expect", f"{step}={own}", "--top", 1)
+        assert (result.status, result.out.splitlines()[-1]) == (0, "agrees: every number is within the tolerance")
+        assert f"{step}: taken for an array of float32 (" in result.err
+        assert "sums to" not in result.err
 
 
 @pytest.mark.parametrize("format", ["json", "yaml"])

@@ -110,4 +110,4 @@ def test_expect_of_an_array(cli: Cli, tmp_path: Path) -> None:
     wrong = cli("attend", *files, "--top", 1, "--expect", f"output={tmp_path}/wrong.npy")
     assert wrong.status == 1
     assert "likely: the scores were not divided by sqrt(d_k) = 2 (no-scale)" in wrong.out
-    assert "u = 5.96e-08 (float32)" in wrong.err
+    assert "rounding to float32 (5.96e-08 of its size)" in wrong.err

@@ -114,7 +114,7 @@ def test_bfloat16_files(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("Q: Q.npy\nK: K.npy\nV: V.npy\nexpect: {output: output.npy}\n")
     result = check(read_document(tmp_path / "p.yaml").problem())
     assert result.verdict == "agrees"
-    assert any("0.00391 (bfloat16)" in note for note in result.notes)
+    assert any("rounding to bfloat16 (0.00391" in note for note in result.notes)
 
 
 def test_half_precision_has_no_room_in_float32() -> None:
