@@ -301,3 +301,23 @@ def test_tokens_of_the_field_reports(cli: Cli, name: str) -> None:
     assert table.status == 0
     plain = [token for token in tokens if token.isprintable() and token.isascii()]
     assert all(token in table.out for token in plain)
+
+
+@pytest.mark.parametrize("suffix", ["json", "yaml"])
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_labels_that_nobody_gave_do_not_come_back_from_a_result(
+    cli: Cli, suffix: str, layout: str, tmp_path: Path
+) -> None:
+    inline = [f"[[{name}, 0], [0, 1]]" for name in "234"]
+    kept = tmp_path / f"r.{suffix}"
+    rules = ("--layout", layout, "--format", "csv", "--past-k", "[[1], [0]]" if layout == "columns" else "[[1, 0]]",
+             "--past-v", "[[1], [1]]" if layout == "columns" else "[[1, 1]]")  # fmt: skip
+    given = [f"{kept}::{name}" for name in "QKV"]
+    for tokens, first in (((), ""), (("--tokens", "the cat"), "the"), (("--key-tokens", "k2 k1"), "k2")):
+        assert cli("attend", *inline, *rules[:2], *tokens, "-o", kept, "--force").status == 0
+        told = cli("attend", *given, *rules).out
+        assert told == cli("attend", *inline, *rules, *tokens).out
+        assert first in told
+        assert cli("attend", *inline, *rules, *tokens, "-o", kept, "--force").status == 0
+        shown = cli("show", f"{kept}::weights").out
+        assert ("past 1" in shown) == ("--key-tokens" in tokens)

@@ -53,7 +53,7 @@ def read_tree(source: Source, options: ReadOptions, name: str | None, *, json: b
         arrays = [name]
     matrices = {key: matrix_from_node(nodes[key], source.file, blanks=options.blanks) for key in arrays}
     if is_result:
-        labels = {key: [item.value for item in top[key].value] for key in _LABELS if key in top}
+        labels = {key: words for key in _LABELS if key in top if (words := _given(top[key], key[0]))}
         columns = "layout" in top and top["layout"].value == "columns"
         for key, matrix in matrices.items():
             matrix.row_labels, matrix.column_labels = _labels(key, labels, columns)
@@ -83,6 +83,13 @@ def text_of(value: str) -> str:
 
 
 _LABELS = {"query_labels": "query", "key_labels": "key"}
+
+
+def _given(node: Any, letter: str) -> list[str] | None:
+    """The labels of a result; None for those that every result has where nobody gave any: q1 q2 ..., past 1 ... k1."""
+    labels = [item.value for item in node.value]
+    past = next((at for at, label in enumerate(labels, 1) if label != f"past {at}"), len(labels) + 1) - 1
+    return None if labels[past:] == [f"{letter}{at + 1}" for at in range(len(labels) - past)] else labels
 
 
 def _labels(name: str, labels: dict[str, list[str]], columns: bool) -> tuple[list[str] | None, list[str] | None]:
