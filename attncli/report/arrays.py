@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from attncli.report.look import Look
+from attncli.report.numbers import percent
 from attncli.report.sheet import Sheet
-from attncli.verify.verdicts import CellMark, StepMark
-from attncli.verify.written import places_of
+from attncli.verify.verdicts import ArrayMark, CellMark, StepMark
+from attncli.verify.written import fixed, places_of
 
 _MOST_PLACES = 17
 COLUMNS = ["array", "right", "error", "of tolerance"]
@@ -31,12 +34,11 @@ def sheet_of_array(step: StepMark, look: Look) -> Sheet:
 
 
 def whole(step: StepMark) -> str:
-    """`wrong, 12.3 % of 4096 numbers outside the tolerance; only in head 3 of 4; the worst are`"""
+    """`wrong, 3 of 4096 numbers (0.0732 %) outside the tolerance; only in head 3 of 4; the worst are`"""
     array = step.array
     assert array is not None
     if array.outside:
-        outside = f"{100 * array.share:.3g} % of {array.size} numbers outside the tolerance"
-        return "; ".join([f"{step.verdict}, {outside}", *array.where, "the worst are"])
+        return "; ".join([f"{step.verdict}, {_outside(array)} outside the tolerance", *array.where, "the worst are"])
     if step.verdict == "follows":
         return "follows, from the array of the step that is wrong"
     return f"{step.verdict}, all of {array.size} numbers within the tolerance" + (
@@ -45,11 +47,19 @@ def whole(step: StepMark) -> str:
 
 
 def first_wrong(step: StepMark, cell: CellMark, look: Look) -> str:
-    """The first wrong cell of an array in a sentence."""
+    """The first wrong cell of an array in a sentence, and how many there are."""
     assert step.array is not None
     array, right, *_ = _cells(step, cell)
     told = f"{step.step} has {array} at {look.label(where(cell))}, where {right} is right"
-    return f"{told}; {100 * step.array.share:.3g} % of its numbers are outside the tolerance"
+    are = "is" if step.array.outside == 1 else "are"
+    told += f"; {_outside(step.array)} {are} outside the tolerance"
+    if step.array.largest < math.inf:
+        told += f", by up to {step.array.largest:.3g} times"
+    return "; ".join([told, *step.array.where])
+
+
+def _outside(array: ArrayMark) -> str:
+    return f"{array.outside} of {array.size} numbers ({percent(array.outside, array.size)})"
 
 
 def where(cell: CellMark) -> str:
@@ -63,10 +73,19 @@ def _cells(step: StepMark, cell: CellMark) -> list[str]:
     error = cell.hand - cell.exact
     share = f"{abs(error) / room:.3g}" if room > 0 else "-" if error == 0 else "inf"
     unit = float(step.unit.flat[0])
-    return [_number(cell.hand, unit), _number(cell.exact, unit), f"{error:.2e}", share]
+    return [*_apart(cell.hand, cell.exact, unit), f"{error:.2e}", share]
+
+
+def _apart(hand: float, right: float, unit: float) -> list[str]:
+    """Both numbers with one place more than the tolerance has, and two digits more than they share."""
+    error = abs(hand - right)
+    if 0 < error < math.inf:
+        unit = min(unit, 10.0 ** math.floor(math.log10(error))) if unit > 0 else 0.0
+    shown = [_number(x, unit) for x in (hand, right)]
+    return shown if shown[0] != shown[1] or error == 0 else [repr(hand), repr(right)]
 
 
 def _number(x: float, unit: float) -> str:
     """One place more than the tolerance has; all of a small number, and of one that is exact."""
     places = places_of(unit) + 1
-    return f"{x:.{places}f}" if unit > 0 and places <= _MOST_PLACES else f"{x:.9g}"
+    return fixed(x, places) if unit > 0 and places <= _MOST_PLACES else f"{x:.9g}"

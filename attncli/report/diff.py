@@ -9,6 +9,7 @@ from attncli.errors import UsageError
 from attncli.lazy import np
 from attncli.report.look import Look, wrapped
 from attncli.report.marking import drawing
+from attncli.report.numbers import percent
 from attncli.report.sheet import Sheet
 from attncli.verify.diff import Cell, Difference
 from attncli.verify.precision import UNITS
@@ -140,12 +141,12 @@ def _worst(found: Difference, look: Look) -> Sheet:
 
 def _spelled(cell: Cell, found: Difference) -> list[str]:
     """Both numbers as short as their type lets them be."""
-    return [f"{x:.4g}" if dtype == "bfloat16" else str(np.float64(x).astype(dtype)) if dtype in UNITS else f"{x:g}"
+    return [f"{x:.4g}" if dtype == "bfloat16" else str(np.float64(x).astype(dtype)) if dtype in UNITS else f"{x:.17g}"
             for x, dtype in zip((cell.a, cell.b), found.dtypes, strict=True)]  # fmt: skip
 
 
 def _of(count: int, found: Difference) -> str:
-    return f"{count} of {found.count} numbers ({100 * count / found.count:.3g} %)"
+    return f"{count} of {found.count} numbers ({percent(count, found.count)})"
 
 
 def _size(shape: tuple[int, ...]) -> str:

@@ -12,7 +12,7 @@ from attncli.report.numbers import spell_one
 from attncli.report.points import Points
 from attncli.report.sheet import ENDS, MANY, Sheet
 from attncli.verify.verdicts import BLANK, WRONG, CellMark, CheckResult, StepMark
-from attncli.verify.written import places_of, spelled
+from attncli.verify.written import held, places_of, spelled
 
 if TYPE_CHECKING:
     from attncli.lazy import Array
@@ -230,14 +230,13 @@ def _right(step: StepMark, cell: CellMark, look: Look) -> str:
 
 def _spelled_exactly(x: float, step: StepMark, cell: CellMark, look: Look) -> str:
     """A computed number with two places more than the hand wrote, at least those of --precision."""
-    return spell_one(x, max(look.precision, places_of(cell.unit) + 2), look.rounding)
+    return spell_one(x, held(x, max(look.precision, places_of(cell.unit) + 2)), look.rounding)
 
 
 def _follows(step: StepMark, cell: CellMark, look: Look) -> str:
     """What follows from the hand's numbers: one number, or from where to where."""
     low, high = (_spelled_exactly(end, step, cell, look) for end in cell.from_hand)
     return low if low == high else f"{low} to {high}"
-
 
 
 def _indices(leading: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

@@ -36,6 +36,14 @@ def spell_one(number: Any, precision: int = 4, rounding: str = "half-even") -> s
     return spell(np.asarray(number).reshape(1, 1), precision, rounding)[0][0]
 
 
+def percent(part: int, whole: int) -> str:
+    """`12.3 %`: three digits, and as many more as it takes not to say 100 % of what is not all."""
+    digits = 3
+    while part < whole and digits < 17 and float(f"{100 * part / whole:.{digits}g}") >= 100:
+        digits += 1
+    return f"{100 * part / whole:.{digits}g} %"
+
+
 def _doubtful(array: Array, precision: int) -> Array:
     """Where Python's format may differ: it rounds the binary number, which lies within half an ulp of its decimal.
 

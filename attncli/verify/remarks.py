@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from attncli.lazy import Array, np
 from attncli.verify.verdicts import AGREES, TRUNCATED, WRONG, StepMark
-from attncli.verify.written import places_of, room_of
+from attncli.verify.written import fixed, places_of, room_of
 
 if TYPE_CHECKING:
     from attncli.verify.marking import Marking
@@ -66,7 +66,7 @@ def _first(mark: StepMark, where: Array) -> str:
     """The first of some cells, as `0.0 for 0.0634`."""
     at = tuple(np.argwhere(where)[0])
     places = places_of(float(mark.unit[at]))
-    return f"{float(mark.hand[at]):.{places}f} for {float(mark.exact[at]):.{places + 3}f}"
+    return f"{fixed(float(mark.hand[at]), places)} for {fixed(float(mark.exact[at]), places + 3)}"
 
 
 def _row_sums(mark: StepMark, leading: list[str], columns: bool) -> list[str]:
@@ -95,7 +95,7 @@ def _adjusted(mark: StepMark, cells: Array, leading: list[str], columns: bool) -
         off = []
         for place in np.flatnonzero(cells[at]):
             places = places_of(float(u[at][place]))
-            off.append(f"{float(h[at][place]):.{places}f} for {float(x[at][place]):.{places + 2}f}")
+            off.append(f"{fixed(float(h[at][place]), places)} for {fixed(float(x[at][place]), places + 2)}")
         row = _row(mark, at, leading, columns)
         found.append(f"{row} is written so as to sum to 1: {' and '.join(off)}, one unit off")
     return found

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -151,7 +152,17 @@ def as_written(
 
 def spelled(hand: float, unit: float) -> str:
     """A number of the hand's with the places that it wrote; what is exact (unit 0) in its shortest form."""
-    return f"{hand:.{places_of(unit)}f}" if unit > 0 and math.isfinite(hand) else repr(hand).removesuffix(".0")
+    return fixed(hand, places_of(unit)) if unit > 0 else repr(hand).removesuffix(".0")
+
+
+def fixed(x: float, places: int) -> str:
+    """A number with so many decimals, as far as a double has digits for them: of the shortest text that reads back."""
+    return f"{Decimal(repr(x)):.{held(x, places)}f}" if math.isfinite(x) else repr(x)
+
+
+def held(x: float, places: int) -> int:
+    """So many decimals of x, but no more than make 17 significant digits: beyond those a double says nothing."""
+    return max(0, min(places, 16 - math.floor(math.log10(abs(x))))) if x and math.isfinite(x) else places
 
 
 def places_of(unit: float) -> int:

@@ -111,3 +111,19 @@ def test_expect_of_an_array(cli: Cli, tmp_path: Path) -> None:
     assert wrong.status == 1
     assert "likely: the scores were not divided by sqrt(d_k) = 2 (no-scale)" in wrong.out
     assert "rounding to float32 (5.96e-08 of its size)" in wrong.err
+
+
+def test_nearly_all_are_not_all(cli: Cli, tmp_path: Path) -> None:
+    a = np.zeros((64, 64))
+    b = a + 1
+    b[0, 0] = 0
+    for name, array in (("a", a), ("b", b)):
+        np.save(tmp_path / f"{name}.npy", array)
+    result = cli("diff", tmp_path / "a.npy", tmp_path / "b.npy")
+    assert "4095 of 4096 numbers (99.98 %) are not the same" in result.out
+
+
+def test_large_whole_numbers_are_told_apart(cli: Cli, tmp_path: Path) -> None:
+    for name, x in (("a", 12345678), ("b", 12345679)):
+        np.save(tmp_path / f"{name}.npy", np.array([x, 5], np.int64))
+    assert "(12345678 against 12345679)" in cli("diff", tmp_path / "a.npy", tmp_path / "b.npy").out

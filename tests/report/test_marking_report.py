@@ -5,12 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from attncli.errors import AttnError, UsageError
 from attncli.problem.document import read_document
+from attncli.problem.matrix import Matrix
+from attncli.problem.problem import Problem
+from attncli.problem.values import Hand
+from attncli.report.arrays import sheet_of_array
 from attncli.report.look import Look
 from attncli.report.marking import data, marks, sentence, summary
 from attncli.report.points import Points
@@ -108,3 +114,55 @@ def test_many_rows_are_elided(tmp_path: Path) -> None:
     text = "".join(marks(result, Look()))
     assert "rows 6-65 of 70 not shown" in text
     assert "│ q70 │ 0.37!  0.63! │" in text
+
+
+def test_no_more_digits_than_a_double_has(tmp_path: Path) -> None:
+    hand = "[[0.369283746192, 0.71000000000000000000]]"
+    result = result_of(f"scores: [[0.1, 1]]\nexpect: {{weights: {hand}}}\n", tmp_path, "p.yaml")
+    text = "".join(marks(result, Look()))
+    assert "0.71000000000000000 " in text  # what was written, not what binary makes of it
+    assert "0.71094950262500390" in text
+    assert max(len(digits.lstrip("0").replace(".", "")) for digits in re.findall(r"[0-9.]+", text)) == 17
+
+
+def array_of(wrong: dict[tuple[int, int], float]) -> CheckResult:
+    """The check of an output of 40 x 3 in float32, off by so much in some cells."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((rows, 3)) for rows in (40, 5, 5))
+    weights = np.exp(q @ k.T / np.sqrt(3))
+    output = weights / weights.sum(axis=1, keepdims=True) @ v
+    for at, error in wrong.items():
+        output[at] += error
+    inputs = {name: Matrix(x) for name, x in {"Q": q, "K": k, "V": v}.items()}
+    return check(Problem(inputs, expect={"output": Hand(Matrix(output.astype(np.float32)))}))
+
+
+@pytest.mark.parametrize("error", [0.03, 1e-5, 3e-7, 1e-12])
+def test_an_error_is_seen_in_the_numbers(error: float) -> None:
+    sheet = sheet_of_array(array_of({(7, 1): error}).steps[0], Look())
+    for array, right, off, _ in sheet.cells:
+        assert array != right
+        assert float(array) - float(right) == pytest.approx(float(off), rel=0.1)
+
+
+def test_how_many_are_wrong_is_told_in_the_heading_and_in_the_verdict() -> None:
+    result = array_of({(7, 1): 0.03})
+    count = "1 of 120 numbers (0.833 %)"
+    (note,) = result.notes
+    assert "(0.833 %)" not in note
+    assert f"output (40 x 3): wrong, {count} outside the tolerance; a single cell; the worst are" in "".join(
+        marks(result, Look())
+    )
+    told = sentence(result, Look())
+    assert f"{count} is outside the tolerance, by up to" in told
+    assert told.endswith("times; a single cell")
+    assert "2 of 120 numbers (1.67 %) are outside" in sentence(array_of({(7, 1): 0.03, (9, 2): np.nan}), Look())
+
+
+def test_the_tolerance_is_told_in_a_sentence() -> None:
+    (note,) = array_of({}).notes
+    assert re.fullmatch(
+        r"output: an array of float32; a number may be off by about [0-9.]+e-0[67], for rounding to float32 "
+        r"\(5.96e-08 of its size\) and sums in float32 \(5.96e-08 a term\); the largest error is 0.[0-9]+ of that",
+        note,
+    )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from attncli.report.numbers import spell, spell_one
+from attncli.report.numbers import percent, spell, spell_one
 
 MODES = {"half-even": decimal.ROUND_HALF_EVEN, "half-up": decimal.ROUND_HALF_UP}
 
@@ -95,3 +95,12 @@ def test_a_matrix_of_whole_numbers_and_none() -> None:
     assert spell(np.array([[1, -2], [300, 0]]), 1) == [["1.0", "-2.0"], ["300.0", "0.0"]]
     assert spell(np.zeros((0, 3))) == []
     assert spell(np.array([[True]]), 0) == [["1"]]
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "told"),
+    [(262114, 262144, "99.99 %"), (262143, 262144, "99.9996 %"), (1, 262144, "0.000381 %"), (5, 5, "100 %"),
+     (0, 7, "0 %"), (1, 3, "33.3 %"), (10**15 - 1, 10**15, "99.9999999999999 %"), (1, 10**9, "1e-07 %")],
+)  # fmt: skip
+def test_percentages_are_all_or_none_only_where_they_are(part: int, whole: int, told: str) -> None:
+    assert percent(part, whole) == told
