@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from math import sqrt
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.core.masks import Extent, Masks
 from attncli.core.memory import in_words, memory_available
 from attncli.core.trace import STEPS, Trace
+from attncli.errors import AttnError
 from attncli.problem.labels import past_count
 from attncli.problem.large import blueprint
 from attncli.problem.matrix import Matrix
 from attncli.problem.needs import computed_dtype, memory_by_step
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from attncli.cli.outputs import Outputs
     from attncli.problem.problem import Problem
 
+_HEADER = 128  # bytes of a .npy before its numbers
+_SPELLED = 26  # bytes that a double takes as text at most, with what stands between two of them
 
-def describe(problem: Problem, keep: Collection[str] | None = None, *, by_blocks: bool = False) -> str:
-    """Lines: the matrices, what is assumed, every step with its shape and memory, and what is needed in all.
+
+def describe(
+    problem: Problem, keep: Collection[str] | None = None, outputs: Outputs | None = None, *, by_blocks: bool = False
+) -> str:
+    """Lines: the matrices, what is assumed, every step with its shape and memory, what is needed in all, and the files.
 
     keep: the steps that are asked for. by_blocks: it goes by blocks, and no n x m is held.
     Raises what is wrong with masks and labels, as solving the problem does.
@@ -33,6 +43,7 @@ def describe(problem: Problem, keep: Collection[str] | None = None, *, by_blocks
         "steps:",
         *_steps(problem, plan),
         *_memory(problem, keep, by_blocks),
+        *(_files(outputs, plan) if outputs is not None else ()),
     ]
     return "\n".join(lines)
 
@@ -114,6 +125,50 @@ def _memory(problem: Problem, keep: Collection[str] | None, by_blocks: bool) -> 
     there = "" if free is None else f"; {in_words(free)} are free"
     short = ": it would be refused" if free is not None and needed > free else ""
     yield f"memory besides the matrices: about {in_words(needed)}{there}{short}"
+
+
+def _files(outputs: Outputs, plan: Trace) -> Iterator[str]:
+    """The files of -o and --save-problem. Raises what their formats cannot hold, as writing them does."""
+    from attncli.cli.outputs import input_files
+    from attncli.problem.save import saved_sizes
+    from attncli.report.data import parts
+
+    force, inputs = bool(outputs.problem.options.get("force")), input_files(outputs.problem)
+    lines = []
+    for output in outputs.files:
+        matrices = parts(plan, outputs.steps_of(output, plan))
+        lines.append(file_line(output.path, matrices, force=force, inputs=inputs))
+    if outputs.saved is not None:
+        for path, size in saved_sizes(outputs.problem, Path(outputs.saved)).items():
+            lines.append(f"  {path}: the problem, about {in_words(size)}{_refused(path, force, inputs)}")
+    yield from ["files:", *lines] if lines else []
+
+
+def file_line(path: Path, matrices: Mapping[str, Matrix], *, force: bool, inputs: Sequence[str]) -> str:
+    """What a file would hold, its size, and whether it would be refused. Raises InputError as `formats.writer` does."""
+    from attncli.problem.formats import format_of, writer
+    from attncli.problem.values import placed
+
+    with placed(f"-o {path}"):
+        writer(path.name, matrices, {})
+    arrays = [matrix.array for matrix in matrices.values()]
+    if format_of(path.name).name in ("npy", "npz"):
+        size = f"about {in_words(sum(_HEADER + array.nbytes for array in arrays))}"
+    else:
+        size = f"at most {in_words(_SPELLED * sum(array.size for array in arrays))} of numbers"
+    return f"  {path}: {', '.join(matrices)}, {size}{_refused(path, force, inputs)}"
+
+
+def _refused(path: Path, force: bool, inputs: Sequence[str]) -> str:
+    """Why the file would not be written as things stand, if so."""
+    from attncli.problem.formats.files import check_all
+
+    try:
+        check_all([str(path)], force=force, inputs=inputs)
+    except AttnError as error:
+        why = "; ".join(f"{inner.what}, {inner.hint}" if inner.hint else inner.what for inner in error.errors())
+        return f": it would be refused: {why}"
+    return ""
 
 
 def _times(shape: tuple[int, ...]) -> str:

@@ -49,10 +49,10 @@ def compute(said: dict[str, str], flags: dict[str, Any], file: str | None = None
 def _compute(problem: Problem, flags: dict[str, Any]) -> int:
     _refuse_mixtures(problem.options)
     outputs = Outputs(problem)
-    outputs.check()
     prints = not outputs.files or any(flags[name] for name in ("show", "top", "format", "stats"))
     if problem.options.get("dry_run"):
         return _dry(problem, outputs, prints)
+    outputs.check()
     marks = expected(problem)  # numbers that do not fit are told before anything is printed or written
     beside = {"check": marks.to_dict()} if marks is not None else {}
     with Bar(quiet=bool(problem.options.get("quiet"))) as bar:
@@ -68,11 +68,13 @@ def _dry(problem: Problem, outputs: Outputs, prints: bool) -> int:
     """Tell what would be computed."""
     from attncli.cli.dry import describe
     from attncli.problem.large import by_blocks
+    from attncli.problem.shapes import check_steps
 
     keep = wanted(_steps(problem, outputs, prints))
+    check_steps(problem, keep or ())
     large = _large(problem, outputs, prints, lambda _: None)
     streams = large is not None and large.is_possible()
-    console.write(describe(problem, keep, by_blocks=streams or by_blocks(problem, keep)))
+    console.write(describe(problem, keep, outputs, by_blocks=streams or by_blocks(problem, keep)))
     _notes(problem, problem.notes)
     return console.DONE
 

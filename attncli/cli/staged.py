@@ -27,9 +27,9 @@ def compute(stages: Stages, flags: dict[str, Any]) -> int:
     options = stages.options
     if options.get("save_problem"):
         raise UsageError("a file of stages is not saved anew", place="--save-problem", hint="it is a problem file")
-    if options.get("dry_run"):
-        return _dry(stages)
     outputs = parse_outputs(options.get("output") or (), stages=stages.address)
+    if options.get("dry_run"):
+        return _dry(stages, outputs)
     prints = not outputs or any(flags[name] for name in ("show", "top", "format", "stats"))
     printed = _printed(stages) if prints else {}
     written = {output.path: _written(stages, output) for output in outputs}
@@ -142,14 +142,26 @@ def _write(stages: Stages, solved: dict[str, Solved], outputs: list[Output], ste
                 contents[str(output.path)] = writer(output.path.name, parts, {})
         told.append(f"wrote {', '.join(parts)} to {output.path}")
     if contents:
-        inputs = [file for problem in stages.problems.values() for file in input_files(problem)]
-        write_all(contents, force=bool(stages.options.get("force")), inputs=inputs)
+        write_all(contents, force=bool(stages.options.get("force")), inputs=_inputs(stages))
     return told
 
 
-def _dry(stages: Stages) -> int:
-    from attncli.cli.dry import describe
+def _inputs(stages: Stages) -> list[str]:
+    return [file for problem in stages.problems.values() for file in input_files(problem)]
 
-    for name in stages.problems:
-        console.write(f"stage {name}: {describe(stages.stand_in(name))}")
+
+def _dry(stages: Stages, outputs: list[Output]) -> int:
+    from attncli.cli.dry import describe, file_line
+    from attncli.problem.large import blueprint
+    from attncli.report.nested import flat
+
+    stand_ins = {name: stages.stand_in(name) for name in stages.problems}
+    for name, problem in stand_ins.items():
+        console.write(f"stage {name}: {describe(problem)}")
+    plans = {name: blueprint(problem) for name, problem in stand_ins.items()}
+    files = {output.path: flat({name: (plans[name], steps) for name, steps in _written(stages, output).items()})
+             for output in outputs}
+    force = bool(stages.options.get("force"))
+    lines = [file_line(path, matrices, force=force, inputs=_inputs(stages)) for path, matrices in files.items()]
+    console.write("\n".join(["files:", *lines] if lines else []))
     return console.DONE

@@ -30,13 +30,25 @@ def saved_problem(problem: Problem, path: Path) -> dict[Path, bytes]:
     """
     archive = path.with_suffix(".npz")
     document, arrays = problem_document(problem, archive.name)
-    text = dumps(document) if path.suffix.lower() == ".json" else "\n".join(dump(document))
-    files = {path: f"{text}\n".encode()}
+    files = {path: _text(document, path)}
     if arrays:
         stream = io.BytesIO()
         np.savez(stream, **arrays)
         files[archive] = stream.getvalue()
     return files
+
+
+def saved_sizes(problem: Problem, path: Path) -> dict[Path, int]:
+    """How many bytes each of these files would take; of the .npz those of its arrays."""
+    archive = path.with_suffix(".npz")
+    document, arrays = problem_document(problem, archive.name)
+    sizes = {path: len(_text(document, path))}
+    return sizes | ({archive: sum(array.nbytes for array in arrays.values())} if arrays else {})
+
+
+def _text(document: dict[str, Any], path: Path) -> bytes:
+    text = dumps(document) if path.suffix.lower() == ".json" else "\n".join(dump(document))
+    return f"{text}\n".encode()
 
 
 def problem_document(problem: Problem, archive: str) -> tuple[dict[str, Any], dict[str, Any]]:

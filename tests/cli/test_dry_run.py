@@ -109,3 +109,70 @@ def test_problems_and_stages(cli: Cli, tmp_path: Path, nothing: None) -> None:
     told = cli("run", tmp_path / "stages.json", "--dry-run").out
     assert told.count("stage ") == 2
     assert "weights: 1 x 3" in told
+
+
+def told_files(result: Result) -> dict[str, str]:
+    """What is told of each file."""
+    assert result.status == 0, result.err
+    lines = result.out.partition("files:\n")[2].splitlines()
+    return dict(line.strip().split(": ", 1) for line in lines)
+
+
+def in_bytes(told: str) -> int:
+    """`about 2.5 KiB` as a number, rounded up by a last place."""
+    number, unit = re.search(r"(?:about|at most) ([0-9.]+) (bytes|KiB|MiB)", told).groups()  # type: ignore[union-attr]
+    return int((float(number) + 0.05 * (unit != "bytes")) * {"bytes": 1, "KiB": 2**10, "MiB": 2**20}[unit])
+
+
+def test_files_and_their_sizes_are_those_that_come_out(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    outputs = ["-o", "weights=w.npy", "-o", "all.npz", "-o", "o.csv", "-o", "r.json", "--save-problem", "p.yaml"]
+    command = ["attend", "q.npy", "k.npy", "v.npy", "--show", "weights,output", *outputs]
+    told = told_files(cli(*command, "--dry-run"))
+    assert sorted(path.name for path in folder.iterdir()) == ["k.npy", "q.npy", "v.npy"]
+    assert {name: text.rpartition(", ")[0] for name, text in told.items()} == {
+        "w.npy": "weights", "all.npz": "weights, output", "o.csv": "output", "r.json": "weights, output",
+        "p.yaml": "the problem", "p.npz": "the problem",
+    }  # fmt: skip
+    assert cli(*command).status == 0
+    for name, text in told.items():
+        size = (folder / name).stat().st_size
+        if "at most" in text:
+            assert in_bytes(text) / 3 < size < in_bytes(text)
+        else:
+            assert size == pytest.approx(in_bytes(text), rel=0.05)
+
+
+def test_files_that_would_be_refused(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, nothing: None) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "there.npy").write_bytes(b"1")
+    command = ["attend", "q.npy", "k.npy", "v.npy", "--dry-run"]
+    outputs = ["-o", "there.npy", "-o", "q.npy", "-o", "no/x.npy", "-o", "new.npy"]
+    told = told_files(cli(*command, *outputs))
+    assert told["there.npy"].endswith(": it would be refused: the file exists, --force replaces it")
+    assert "it would be refused: this output is also an input" in told["q.npy"]
+    assert "it would be refused: there is no folder" in told["no/x.npy"]
+    assert "refused" not in told["new.npy"]
+    assert "refused" not in told_files(cli(*command, *outputs, "--force"))["there.npy"]
+    assert (folder / "there.npy").read_bytes() == b"1"
+    assert "files:" not in cli(*command).out
+
+
+def test_what_a_format_cannot_hold_is_an_error_in_a_dry_run_too(cli: Cli, folder: Path) -> None:
+    command = ["attend", *_given(folder), "--heads", "2", "--dry-run"]
+    for output, told in (("heads=h.csv", "csv holds 2"), ("capped=c.npy", "no step 'capped'")):
+        result = cli(*command, "-o", output)
+        assert (result.status, result.out) == (2, "")
+        assert told in result.err
+
+
+def test_files_of_stages(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing: None) -> None:
+    monkeypatch.chdir(tmp_path)
+    stages = [{"name": "a", "X": [[1, 0]]}, {"name": "b", "X": [[1, 2]], "Y": {"stage": "a", "step": "output"}}]
+    (tmp_path / "s.json").write_text(json.dumps({"stages": stages}))
+    told = told_files(cli("run", "s.json", "--dry-run", "-o", "a.weights=w.npy", "-o", "o.npy", "-o", "s.json"))
+    assert told["w.npy"] == "a.weights, about 136 bytes"
+    assert told["o.npy"] == "b.output, about 144 bytes"
+    assert "also an input" in told["s.json"] or "the file exists" in told["s.json"]
