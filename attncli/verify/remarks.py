@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from attncli.lazy import Array, np
 from attncli.verify.verdicts import AGREES, TRUNCATED, WRONG, StepMark
@@ -10,6 +10,11 @@ from attncli.verify.written import fixed, places_of, room_of
 
 if TYPE_CHECKING:
     from attncli.verify.marking import Marking
+
+Index: TypeAlias = tuple[int, ...]
+
+_LISTED = 3  # rows of which the same is to be said
+_NOISE = 2.0**-24  # of each number: what a sum may be off by the arithmetic of single precision alone
 
 
 def remarks(marking: Marking) -> list[str]:
@@ -73,39 +78,58 @@ def _row_sums(mark: StepMark, leading: list[str], columns: bool) -> list[str]:
     """Rows of weights that are written in full and do not sum to 1. leading: what the axes in front count."""
     h, u, codes = (array.mT if columns else array for array in (mark.hand, mark.unit, mark.codes))
     total, unit = h.sum(axis=-1), u.max(axis=-1, initial=0)
-    found = []
     with np.errstate(invalid="ignore"):
-        off = (np.abs(total - 1) > unit / 2) & np.any(h != 0, axis=-1)
+        off = (np.abs(total - 1) > np.maximum(unit / 2, _NOISE * h.shape[-1])) & np.any(h != 0, axis=-1)
+    found: dict[str, list[tuple[Index, str]]] = {}
     for index in np.argwhere(off):
         at = tuple(int(i) for i in index)
         is_cut = total[at] < 1 and (codes[at] == TRUNCATED).any()
         is_slip = codes[at].max() >= WRONG and abs(total[at] - 1) > u[at].sum() / 2 * (1 + 1e-9)
-        why = ", not to 1" if is_slip else ": cutting" if is_cut else ": rounding"
-        row = _row(mark, at, leading, columns)
-        found.append(f"{row} sums to {float(total[at]):.{places_of(float(unit[at]))}f}{why}")
-    return found
+        why = "" if is_slip else "cutting" if is_cut else "rounding"
+        found.setdefault(why, []).append((at, fixed(float(total[at]), places_of(float(unit[at])))))
+    told = []
+    for why, rows in found.items():
+        if len(rows) == 1:
+            (at, summed), ending = rows[0], f": {why}" if why else ", not to 1"
+            told.append(f"{_row(mark, at, leading, columns)} sums to {summed}{ending}")
+        else:
+            told.append(_rows_alike(mark, rows, columns, "do not sum to 1" + (f", by {why}" if why else "")))
+    return told
 
 
 def _adjusted(mark: StepMark, cells: Array, leading: list[str], columns: bool) -> list[str]:
     """Numbers that are one unit off so that their row sums to 1, as displayed; `cells` says where."""
     h, u, x, cells = (array.mT if columns else array for array in (mark.hand, mark.unit, mark.exact, cells))
-    found = []
+    rows: list[tuple[Index, str]] = []
     for index in np.argwhere(cells.any(axis=-1)):
         at = tuple(int(i) for i in index)
         off = []
         for place in np.flatnonzero(cells[at]):
             places = places_of(float(u[at][place]))
             off.append(f"{fixed(float(h[at][place]), places)} for {fixed(float(x[at][place]), places + 2)}")
-        row = _row(mark, at, leading, columns)
-        found.append(f"{row} is written so as to sum to 1: {' and '.join(off)}, one unit off")
-    return found
+        rows.append((at, " and ".join(off)))
+    if len(rows) == 1:
+        at, told = rows[0]
+        return [f"{_row(mark, at, leading, columns)} is written so as to sum to 1: {told}, one unit off"]
+    return [_rows_alike(mark, rows, columns, "are written so as to sum to 1, one unit off")] if rows else []
 
 
-def _row(mark: StepMark, at: tuple[int, ...], leading: list[str], columns: bool) -> str:
+def _row(mark: StepMark, at: Index, leading: list[str], columns: bool) -> str:
     """`row 2`, or `weights_back: head 1, column 2`: a row of weights, as displayed."""
     names = [*leading, "column" if columns else "row"]
     where = ", ".join(f"{name} {i + 1}" for name, i in zip(names[-len(at) :], at, strict=True))
     return where if mark.step == "weights" else f"{mark.step}: {where}"
+
+
+def _rows_alike(mark: StepMark, rows: list[tuple[Index, str]], columns: bool, what: str) -> str:
+    """`weights: 46 rows do not sum to 1, by rounding: it (0.99), sat (1.01), on (0.99) and 43 more`."""
+    labels = mark.column_labels if columns else mark.row_labels
+    listed = []
+    for (*leading, row), detail in rows[:_LISTED]:
+        before = f"{','.join(str(i + 1) for i in leading)} " if leading else ""
+        listed.append(f"{before}{labels[row]} ({detail})")
+    more = f" and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
+    return f"{mark.step}: {len(rows)} {'columns' if columns else 'rows'} {what}: {', '.join(listed)}{more}"
 
 
 def _counted(count: int, one: str, many: str) -> str:

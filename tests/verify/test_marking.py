@@ -249,6 +249,16 @@ def test_rounded_inputs(tmp_path: Path) -> None:
          "column 2 is written so as to sum to 1: 0.34 for 0.3333, one unit off"),
         ("scores: [[0, 0]]\nexpect: {weights: [[0.51, 0.49]]}\n",
          "row 1 is written so as to sum to 1: 0.51 for 0.5000 and 0.49 for 0.5000, one unit off"),
+        ("tokens: [it, sat, on, mat, by]\nscores: [[5, 5, 5], [0, 0, 0], [1, 1, 1], [2, 2, 2], [0, 9, 0]]\n"
+         "expect: {weights: [[0.33, 0.33, 0.33], [0.33, 0.33, 0.33], [0.3, 0.3, 0.3], [0.33, 0.33, 0.33],"
+         " [0.00, 1.00, 0.00]]}\n",
+         "weights: 4 rows do not sum to 1, by rounding: it (0.99), sat (0.99), on (0.9) and 1 more"),
+        ("layout: columns\nscores: [[5, 0], [5, 0], [5, 0]]\n"
+         "expect: {weights: [[0.43, 0.33], [0.33, 0.43], [0.33, 0.33]]}\n",
+         "weights: 2 columns do not sum to 1: q1 (1.09), q2 (1.09)"),
+        ("scores: [[[0, 0, 0]], [[5, 5, 5]]]\nheads: 2\n"
+         "expect: {weights: [[[0.34, 0.33, 0.33]], [[0.33, 0.34, 0.33]]]}",
+         "weights: 2 rows are written so as to sum to 1, one unit off: 1 q1 (0.34 for 0.3333), 2 q1 (0.34 for 0.3333)"),
         ("Q: [[0.5, 0.5]]\nK: [[0.25, 0], [0.75, 0]]\nscore: dot\nexpect: {scores: [[0.13, 0.38]]}\n", "half-up"),
         ("Q: [[0.5, 0.5]]\nK: [[0.25, 0], [0.75, 0]]\nscore: dot\nexpect: {scores: [[0.12, 0.38]]}\n", "half-even"),
         ("Q: [[0.5, 0.5]]\nK: [[0.25, 0], [0.75, 0]]\nscore: dot\nexpect: {scores: [[0.12, 0.37]]}\n", "cutting"),
@@ -258,6 +268,12 @@ def test_rounded_inputs(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_notes(text: str, note: str, tmp_path: Path) -> None:
     assert any(note in found for found in checked(text, tmp_path).notes)
+
+
+def test_noise_of_sums_is_not_told(tmp_path: Path) -> None:
+    weights = "[[0.33333333, 0.33333333, 0.33333333], [0.3333334, 0.3333334, 0.3333334]]"
+    notes = checked(f"scores: [[5, 5, 5], [0, 0, 0]]\nexpect: {{weights: {weights}}}\n", tmp_path).notes
+    assert notes == ["row 2 sums to 1.0000002: rounding"]
 
 
 def test_json(tmp_path: Path) -> None:
@@ -362,7 +378,7 @@ def test_only_the_row_that_the_verdict_rests_on_is_noted(tmp_path: Path) -> None
     """Both rows sum to 1; the first one without help."""
     text = "scores: [[0, 0, 0], [0, 0, 0]]\nexpect: {weights: [[0.333, 0.334, 0.333], [0.33, 0.33, 0.34]]}\n"
     right = "scores: [[0, 0], [0, 0]]\nexpect: {weights: [[0.50, 0.50], [0.51, 0.49]]}\n"
-    assert [note.partition(" is ")[0] for note in checked(text, tmp_path).notes] == ["row 1", "row 2"]
+    assert [note.partition(" are ")[0] for note in checked(text, tmp_path).notes] == ["weights: 2 rows"]
     assert [note.partition(" is ")[0] for note in checked(right, tmp_path).notes] == ["row 2"]
 
 
