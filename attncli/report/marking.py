@@ -10,7 +10,7 @@ from attncli.report.arrays import first_wrong, sheet_of_array, where
 from attncli.report.look import Look, wrapped
 from attncli.report.numbers import spell_one
 from attncli.report.points import Points
-from attncli.report.sheet import ENDS, MANY, Sheet
+from attncli.report.sheet import ENDS, MANY, Sheet, counted
 from attncli.verify.verdicts import BLANK, WRONG, CellMark, CheckResult, StepMark
 from attncli.verify.written import held, places_of, spelled
 
@@ -82,13 +82,9 @@ def sheet_of(step: StepMark, look: Look) -> Sheet:
         for b, j in enumerate(columns)
         if i is not None and j is not None and shown[2][i, j] == WRONG
     )
-    size = " x ".join(
-        f"{number} {name if number == 1 else 'queries' if name == 'query' else name + 's'}"
-        for number, name in zip(step.hand.shape[-2:], (step.rows, step.columns), strict=True)
-    )
     return Sheet(
         title=step.step,
-        size=size,
+        size=counted(step.step, step.hand.shape[-2:], (step.rows, step.columns)),
         caption=step.verdict + (f", with {step.reason}" if step.reason else ""),
         row_labels=[look.gap if i is None else look.label(names[i]) for i in rows],
         column_labels=[look.gap if j is None else look.label(step.column_labels[j]) for j in columns],

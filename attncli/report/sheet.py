@@ -94,7 +94,7 @@ def sheet(trace: Trace, address: str, look: Look, *, elide: bool = True) -> Shee
         cells.insert(rows.index(None), [look.gap] * len(columns))
     return Sheet(
         title=", ".join(filter(None, (address, part_name(trace, address)))),
-        size=_size(trace, address, whole),
+        size=counted(address, whole, trace.axes(address)),
         caption=_caption(trace, address, array, look),
         row_labels=_labels(rows, [row_labels[i] for i in at[0]], look),
         column_labels=_labels(columns, [column_labels[j] for j in at[1]], look),
@@ -172,10 +172,13 @@ def part_name(trace: Trace, address: str) -> str:
     return ", ".join(f"{what} {index}" for what, index in zip(leading, indices, strict=True))
 
 
-def _size(trace: Trace, address: str, shape: tuple[int, ...]) -> str:
+def counted(address: str, shape: Sequence[int], axes: Sequence[str]) -> str:
+    """`3 queries x 4 keys`; of a step that is one number for each query, `3 queries`."""
+    single = STEPS[parse_address(address)[0]].shape.endswith("x 1")
     return " x ".join(
         f"{count} {axis if count == 1 else _PLURAL[axis]}"
-        for count, axis in zip(shape, trace.axes(address), strict=True)
+        for count, axis in zip(shape, axes, strict=True)
+        if not (single and axis == "feature")
     )
 
 

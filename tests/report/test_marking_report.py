@@ -166,3 +166,8 @@ def test_the_tolerance_is_told_in_a_sentence() -> None:
         r"\(5.96e-08 of its size\) and sums in float32 \(5.96e-08 a term\); the largest error is 0.[0-9]+ of that",
         note,
     )
+
+
+def test_one_number_for_each_query_is_no_feature(tmp_path: Path) -> None:
+    result = result_of("scores: [[0, 1]]\nexpect: {sum: [[3.72]]}\n", tmp_path, "sum.yaml")
+    assert next(iter(marks(result, Look()))).startswith("sum (1 query): agrees\n")

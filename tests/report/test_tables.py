@@ -213,3 +213,10 @@ def test_no_keys_and_no_queries() -> None:
 def test_labels_without_any_text() -> None:
     trace = made(query_labels=["", "\u200b"], key_labels=["", "", ""])
     assert body_rows(lines_of(trace, Look(width=20, precision=1)), 2) == [["0.4", "0.2", "0.4"], ["0.2", "0.4", "0.4"]]
+
+
+@pytest.mark.parametrize(("layout", "other"), [("rows", "3 queries x 1 feature"), ("columns", "1 feature x 3 queries")])
+def test_one_number_for_each_query_is_no_feature(layout: str, other: str) -> None:
+    steps = {"sum": np.ones((3, 1)), "lse": np.zeros((3, 1)), "output": np.ones((3, 1))}
+    trace = Trace(steps, layout=layout)
+    assert [sheet(trace, name, Look()).size for name in steps] == ["3 queries", "3 queries", other]
