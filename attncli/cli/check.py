@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attncli.report.points import Points
     from attncli.verify.verdicts import CheckResult
 
-    Marked = tuple[Problem, CheckResult]
+    Marked = tuple[Problem | None, CheckResult]  # no problem where the file could not be read
 
 # Marks are what is shown, and no step of the problem is written.
 _LEFT_OUT = ("show", "top", "stats", "output", "force", "save_problem", "dry_run")
@@ -52,10 +52,10 @@ def command(
         except AttnError as error:
             if len(files) == 1:
                 raise
-            # The other files are marked all the same.
+            # The other files are marked all the same; and a gradebook has a row for each.
             status = max(status, console.tell(error))
-    if marked:
-        show(marked, worth, several=len(files) > 1)
+            marked.append((None, unreadable(file, error)))
+    show(marked, worth, {name: flags[name] for name in ("format", "quiet") if flags[name]}, several=len(files) > 1)
     return status or status_of(marked)
 
 
@@ -90,6 +90,14 @@ def mark(problem: Problem) -> Marked:
     return problem, check(problem)
 
 
+def unreadable(file: str, error: AttnError) -> CheckResult:
+    """What stands in place of marks where there is nothing to mark."""
+    from attncli.verify.verdicts import CheckResult
+
+    told = [f"{inner.place}: {inner.what}" if inner.place else inner.what for inner in error.errors()]
+    return CheckResult(file, [], reason="; ".join(told))
+
+
 def status_of(marked: list[Marked]) -> int:
     """The exit status of a check."""
     from attncli.cli import console
@@ -97,13 +105,19 @@ def status_of(marked: list[Marked]) -> int:
     return console.DIFFERENT if any(result.verdict == "wrong" for _, result in marked) else console.DONE
 
 
-def show(marked: list[Marked], points: Points | None = None, *, several: bool = False) -> None:
-    """Write the marks: tables for one file, a line each for several, or data."""
+def show(
+    marked: list[Marked], points: Points | None = None, said: dict[str, Any] | None = None, *, several: bool = False
+) -> None:
+    """Write the marks: tables for one file, a line each for several, or data.
+
+    said: the options where no problem could be read that holds them.
+    """
     from attncli.cli import console
     from attncli.cli.shared import look_of
     from attncli.report.marking import DATA, data, marks, summary
 
-    options, results = marked[0][0].options, [result for _, result in marked]
+    options = next((problem.options for problem, _ in marked if problem is not None), said or {})
+    results = [result for _, result in marked]
     look, format = look_of(options), options.get("format", "table")
     if format in DATA:
         console.write(data(results, format, points, several=several).encode())

@@ -144,36 +144,40 @@ def sentence(result: CheckResult, look: Look) -> str:
 def summary(results: Sequence[CheckResult], look: Look, points: Points | None = None) -> Iterator[str]:
     """A line a file and a total, for several files."""
     for result in results:
-        told = (
-            sentence(result, look)
-            if result.verdict == "wrong"
-            else f"{look.label(result.file or '')}: {result.verdict}"
-        )
+        told = f"{look.label(result.file or '')}: {result.verdict}"
+        if result.reason:
+            yield f"{told}: {look.label(result.reason.removeprefix(f'{result.file}: '))}"
+            continue
+        if result.verdict == "wrong":
+            told = sentence(result, look)
         if points is not None:
             told += f" ({points.total(result):g} of {points.most:g} points)"
         named = [diagnosis.mistake for diagnosis in result.diagnosis[:3]]
         yield told + (f" [{' or '.join(named)}]" if named else "")
-    verdicts = [result.verdict for result in results]
+    yield _total([result.verdict for result in results])
+
+
+def _total(verdicts: Sequence[str]) -> str:
+    """`4 marked: 1 agrees, 3 wrong; 5 could not be read`"""
+    unread = verdicts.count("unreadable")
     words = {"agrees": "agree" if verdicts.count("agrees") > 1 else "agrees", "rounded": "rounded", "wrong": "wrong"}
     counts = [f"{verdicts.count(name)} {word}" for name, word in words.items() if name in verdicts]
-    yield f"{len(results)} marked: {', '.join(counts)}"
+    told = f"{len(verdicts) - unread} marked" + (f": {', '.join(counts)}" if counts else "")
+    return f"{told}; {unread} could not be read" if unread else told
 
 
 def rows(results: Sequence[CheckResult], points: Points | None = None) -> list[list[str]]:
     """The header and one row a file, for csv and tsv."""
-    header = ["file", "verdict", "step", "at", "row", "column", "mistake"]
-    if points is not None:
-        header += [*points.worth, "points", "of"]
-    found = [header]
+    header = ["file", "verdict", "step", "at", "row", "column", "mistake", "reason"]
+    found = [header if points is None else [*header, *points.worth, "points", "of"]]
     for result in results:
-        row = [result.file or "", result.verdict, "", "", "", "", ""]
+        cell = ["", "", "", ""]
         if result.first_wrong is not None:
-            step, cell = result.first_wrong
-            row[2:6] = [step.step, " ".join(map(str, cell.at)), cell.row, cell.column]
-        row[6] = " ".join(diagnosis.mistake for diagnosis in result.diagnosis)
-        if points is not None:
-            row += [f"{earned:g}" for earned in (*points.earned(result).values(), points.total(result), points.most)]
-        found.append(row)
+            step, wrong = result.first_wrong
+            cell = [step.step, " ".join(map(str, wrong.at)), wrong.row, wrong.column]
+        mistakes = " ".join(diagnosis.mistake for diagnosis in result.diagnosis)
+        row = [result.file or "", result.verdict, *cell, mistakes, result.reason]
+        found.append(row if points is None else row + points.row(result))
     return found
 
 

@@ -49,6 +49,11 @@ class Points:
         """All points together."""
         return sum(self.earned(result).values())
 
+    def row(self, result: CheckResult) -> list[str]:
+        """The points of each step, all together, and the most; none of them where nothing could be marked."""
+        earned = [*self.earned(result).values(), self.total(result)]
+        return [*("" if result.reason else f"{points:g}" for points in earned), f"{self.most:g}"]
+
     def sentence(self, result: CheckResult) -> str:
         """`points: scores 2 of 2, weights 0 of 3, together 2 of 5 (...)`."""
         steps = ", ".join(f"{step} {points:g} of {self.worth[step]:g}" for step, points in self.earned(result).items())
@@ -58,8 +63,9 @@ class Points:
         )
 
     def to_dict(self, result: CheckResult) -> dict[str, Any]:
-        """Beside the JSON of the contract, where points were asked for."""
-        return {"points": {**self.earned(result), "total": self.total(result), "of": self.most}}
+        """Beside the JSON of the contract, where points were asked for; null where nothing could be marked."""
+        earned = {**self.earned(result), "total": self.total(result)}
+        return {"points": {**(dict.fromkeys(earned) if result.reason else earned), "of": self.most}}
 
     def _is_right(self, step: str, result: CheckResult) -> bool:
         """Whether the step, or every part of it, was written and is not wrong."""

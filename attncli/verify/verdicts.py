@@ -114,16 +114,19 @@ class StepMark:
 
 @dataclass
 class CheckResult:
-    """The marked steps of one problem, in the order of the pipeline."""
+    """The marked steps of one problem, in the order of the pipeline; reason: why it could not be read and marked."""
 
     file: str | None
     steps: list[StepMark]
     diagnosis: list[Diagnosis] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    reason: str = ""
 
     @property
     def verdict(self) -> str:
-        """`wrong` where a step is; else `agrees` where all do; else `rounded`."""
+        """`wrong` where a step is; else `agrees` where all do; else `rounded`. `unreadable` where nothing is marked."""
+        if self.reason:
+            return "unreadable"
         found = {step.verdict for step in self.steps}
         return "wrong" if "wrong" in found else "agrees" if found <= {"agrees"} else "rounded"
 
@@ -139,7 +142,7 @@ class CheckResult:
     def to_dict(self) -> dict[str, Any]:
         """The JSON of section 6: infinities and NaN as strings."""
         wrong = self.first_wrong
-        return {
+        told: dict[str, Any] = {
             "schema": 1,
             "file": self.file,
             "verdict": self.verdict,
@@ -150,6 +153,7 @@ class CheckResult:
             "diagnosis": [diagnosis.as_json() for diagnosis in self.diagnosis],
             "notes": self.notes,
         }
+        return told | ({"reason": self.reason} if self.reason else {})
 
 
 def number(x: float) -> float | str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +46,47 @@ def test_a_bad_file_does_not_stop_the_others(cli: Cli, tmp_path: Path) -> None:
     assert "right.yaml: agrees" in result.out
     assert "bad.yaml:2:" in result.err
     assert "1 x 1" in result.err
+
+
+def test_a_gradebook_has_a_row_for_each_file(cli: Cli, tmp_path: Path) -> None:
+    odd = "scores: [[0, 1]]\nexpect: {weights: [[x1, y1]]}\n"
+    files = write(tmp_path, right=RIGHT, odd=odd, broken="scores: [[0", empty="scores: [[0, 1]]\n", wrong=WRONG)
+    files.append(tmp_path / "absent.yaml")
+    arguments = ("check", *files, "--points", "weights=3")
+    result = cli(*arguments, "--format", "csv")
+    assert result.status == 2
+    table = list(csv.DictReader(io.StringIO(result.out)))
+    assert [row["file"] for row in table] == [str(file) for file in files]
+    verdicts = ["agrees", "unreadable", "unreadable", "unreadable", "wrong", "unreadable"]
+    assert [row["verdict"] for row in table] == verdicts
+    assert [(row["points"], row["of"]) for row in table] == [
+        ("3", "3"), ("", "3"), ("", "3"), ("", "3"), ("0", "3"), ("", "3"),
+    ]  # fmt: skip
+    assert [bool(row["reason"]) for row in table] == [verdict == "unreadable" for verdict in verdicts]
+    for row in table:
+        assert all(reason in result.err for reason in row["reason"].split("; "))  # there with what mends it
+    first, second = table[1]["reason"].split("; ")
+    assert first.startswith(f"{files[1]}:2:")
+    assert '"y1" is not a number' in second
+
+    objects = json.loads(cli(*arguments, "--format", "json").out)
+    assert [each["verdict"] for each in objects] == verdicts
+    assert [each.get("reason", "") for each in objects] == [row["reason"] for row in table]
+    assert [each["points"]["total"] for each in objects] == [3, None, None, None, 0, None]
+    assert objects[3]["steps"] == []
+    assert objects[3]["first_wrong"] is None
+
+    lines = cli(*arguments).out.splitlines()
+    assert lines[-1] == "2 marked: 1 agrees, 1 wrong; 4 could not be read"
+    assert lines[3] == f"{files[3]}: unreadable: there is nothing to check"
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "table"])
+def test_where_no_file_can_be_read(cli: Cli, format: str, tmp_path: Path) -> None:
+    result = cli("check", *write(tmp_path, broken="scores: [[0", empty="scores: [[0, 1]]\n"), "--format", format)
+    assert result.status == 2
+    assert result.out.count("unreadable") == 2
+    assert ("0 marked; 2 could not be read" in result.out) == (format == "table")
 
 
 @pytest.mark.parametrize(
