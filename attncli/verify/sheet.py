@@ -60,7 +60,7 @@ def _entry(frame: Frame, address: str, hand: Hand) -> Entry:
     shape = trace[address].shape
     spelling = hand.matrix.spelling() if hand.matrix.spelling is not None else None
     shown = as_written(hand.matrix.array, spelling, hand.decimals, hand.significant)
-    shown = shown.changed(lambda array: fitted(address, array, shape, trace))
+    shown = shown.changed(lambda array: fitted(address, array, shape, trace, written=spelling is not None))
     columns = trace.layout == "columns"
     rows = shown.changed(lambda array: array.mT) if columns else shown
     part = index_of(frame, step, indices)
@@ -77,22 +77,46 @@ def _entry(frame: Frame, address: str, hand: Hand) -> Entry:
     return Entry(address, step, indices, written, part, rows.value.shape, columns)
 
 
-def fitted(address: str, array: Array, shape: tuple[int, ...], trace: Trace) -> Array:
-    """The hand's grid in the step's shape: a vector may stand for a single row or column, axes of 1 may be left out."""
+def fitted(address: str, array: Array, shape: tuple[int, ...], trace: Trace, *, written: bool = False) -> Array:
+    """The hand's grid in the step's shape: a vector may stand for a single row or column, axes of 1 may be left out.
+
+    written: in a text, where cells may be left out.
+    """
     if array.shape == shape:
         return array
     single = array.ndim == 1 and 1 in shape[-2:] and array.size == max(shape[-2:])
     if array.ndim < len(shape) and all(size == 1 for size in shape[:-2]) and (single or array.shape == shape[-2:]):
         return array.reshape(shape)
-    rows, columns = trace.axes(address)
-    counted = [*trace.leading_names(parse_address(address)[0])][-(len(shape) - 2) :] if len(shape) > 2 else []
-    names = " x ".join([*(f"{name}s" for name in counted), _plural(rows), _plural(columns)])
-    hint = "a cell that is not to be marked is written ~ (YAML), null (JSON), or left empty (CSV)"
-    if array.ndim >= 2 and array.mT.shape in (shape, shape[-2:]):
+    leading = [*trace.leading_names(parse_address(address)[0])][-(len(shape) - 2) :] if len(shape) > 2 else []
+    names = [*leading, *trace.axes(address)]
+    hint = _mended(address, array.shape, shape, names)
+    if array.ndim >= 2 and array.shape != shape[-2:] and array.mT.shape in (shape, shape[-2:]):
         hint = f"transposed would fit: is the layout {'rows' if trace.layout == 'columns' else 'columns'}?"
+    elif written and array.size < math.prod(shape) and array.shape != shape[-2:]:
+        blank = "a cell that is not to be marked is written ~ (YAML), null (JSON), or left empty (CSV)"
+        hint = f"{hint}; {blank}" if hint else blank
+    told = " x ".join(map(_plural, names))
     raise ShapeError(
-        f"the numbers of {address} are {_size(array.shape)}, but the step is {_size(shape)} ({names})", hint=hint
+        f"the numbers of {address} are {_size(array.shape)}, but the step is {_size(shape)} ({told})", hint=hint
     )
+
+
+def _mended(address: str, found: tuple[int, ...], shape: tuple[int, ...], names: list[str]) -> str | None:
+    """In what the numbers differ from the step; names: of its axes."""
+    more = len(found) - len(shape)
+    if more > 0 and found == (1,) * more + shape:
+        return f"they would fit without the leading {'axis' if more == 1 else 'axes'} of 1"
+    if found == shape[-2:]:
+        return f"that is one matrix of it, such as {address}[{','.join('1' for _ in shape[:-2])}]"
+    if more:
+        return None
+    differ = [(abs(own - size), own > size, name) for own, size, name in zip(found, shape, names, strict=True)]
+    told = [
+        f"{count} {name if count == 1 else _plural(name)} {'too many' if above else 'missing'}"
+        for count, above, name in differ
+        if count
+    ]
+    return " and ".join(told)
 
 
 def _size(shape: tuple[int, ...]) -> str:

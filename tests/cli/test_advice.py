@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from calling import Result
 
@@ -205,3 +206,35 @@ def test_steps_of_other_rules_and_before_the_beginning(cli: Cli, folder: Path) -
     assert "--both-ways" in hint(cli(*both))
     assert cli(*both, "--both-ways").status == 0
     assert "it comes of --scale" in hint(cli("self", "[[1]]", "--score", "dot", "--show", "scaled"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        ((3, 2), "1 query missing"),
+        ((6, 2), "2 queries too many"),
+        ((4, 3), "1 feature too many"),
+        ((3, 1), "1 query missing and 1 feature missing"),
+        ((1, 4, 2), "they would fit without the leading axis of 1"),
+        ((1, 1, 4, 2), "they would fit without the leading axes of 1"),
+        ((2, 4), "transposed would fit: is the layout columns?"),
+    ],
+)
+def test_in_what_an_array_differs_from_its_step(cli: Cli, folder: Path, shape: tuple[int, ...], told: str) -> None:
+    np.save("x.npy", np.arange(8.0).reshape(4, 2))
+    np.save("hand.npy", np.zeros(shape))
+    assert hint(cli("self", "x.npy", "--expect", "output=hand.npy")) == told
+
+
+def test_one_matrix_of_a_step_of_several(cli: Cli, folder: Path) -> None:
+    command = ["self", "[[1, 0], [0, 1]]", "--heads", "2", "--expect"]
+    told = hint(cli(*command, "weights=[[0.67, 0.33], [0.5, 0.5]]"))
+    assert told == "that is one matrix of it, such as weights[1]"
+    assert cli(*command, "weights[1]=[[0.73, 0.27], [0.5, 0.5]]").status == 0
+
+
+def test_blank_cells_are_told_of_where_text_lacks_numbers(cli: Cli, folder: Path) -> None:
+    command = ["self", "[[1, 0], [0, 1]]", "--expect"]
+    told = hint(cli(*command, "weights=[[0.67, 0.33]]"))
+    assert told.startswith("1 query missing; a cell that is not to be marked is written ~ (YAML)")
+    assert cli(*command, "weights=[[0.67, 0.33], [~, ~]]").status == 0
