@@ -71,8 +71,10 @@ def _files(problem: str) -> list[str]:
 def mark_file(file: str, flags: dict[str, Any]) -> list[Marked]:
     """The marks of all problems of a file. Raises UsageError where it holds no numbers of a hand."""
     from attncli.cli.shared import read_problems
+    from attncli.problem.formats import STDIN
 
     found = read_problems({}, flags, file)
+    file = STDIN if file == "-" else file
     if isinstance(found, list):
         if len(found) > 1:
             found = [replace(each, file=f"{file}: {each.name or each.title or i}") for i, each in enumerate(found, 1)]

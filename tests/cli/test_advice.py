@@ -165,6 +165,8 @@ def test_a_list_of_problems_from_standard_input(cli: Cli, folder: Path) -> None:
     text = f"problems:\n- {{name: ann, {', '.join(PROBLEM.splitlines())}}}\n- {{{', '.join(PROBLEM.splitlines())}}}\n"
     told = hint(cli("run", "-", "--format", "json", stdin=text.encode()))
     assert "`batch`" in told
+    checked = cli("check", "-", "--expect", "weights=[[0.67, 0.33], [0.33, 0.67]]", stdin=text.encode())
+    assert checked.out.startswith("standard input: ann: agrees\nstandard input: 2: agrees\n")
     assert cli("batch", "-", "-o", "out", stdin=text.encode()).status == 0
     assert sorted(path.name for path in (folder / "out").iterdir()) == ["ann.json", "stdin-2.json", "summary.csv"]
     bad = cli("batch", "-", stdin=text.replace("K:", "k:").encode())
