@@ -41,6 +41,6 @@ def _matrices(given: list[str], flags: dict[str, Any]) -> dict[str, str]:
         missing = "Q and K are" if not given else "K is"
         hint = "attend Q K [V], or attend --scores S [V]; `attncli attend --help`"
         if given and given[0].lower().endswith((".yaml", ".yml", ".json")):
-            hint += f"; if it is a problem: `attncli run {given[0]}`"
+            hint += f"; if {given[0]} is a problem: `attncli run {given[0]}`"
         raise UsageError(f"{missing} missing", hint=hint)
     return dict(zip(names, given, strict=False))

@@ -183,7 +183,7 @@ def _pick(arrays: dict[str, Matrix], name: str | None, file: str) -> Matrix:
         path = "-" if file == STDIN else file
         hint = f"name one of them: {path}::{first}"
         if path != "-" and _may_be_problem(arrays, file):
-            hint += f"; if it is a problem: `attncli run {path}`"
+            hint += f"; if {path} is a problem: `attncli run {path}`"
         raise InputError(what, place=Place(file), hint=hint)
     if name in arrays:
         return arrays[name]
