@@ -136,7 +136,8 @@ def _look(name: str, content: Content, force: bool, inputs: list[str]) -> _Outpu
         if not os.path.isdir(folder):
             import shlex
 
-            raise InputError(f"there is no folder {folder}", place=place, hint=f"mkdir -p {shlex.quote(folder)}") from None
+            hint = f"mkdir -p {shlex.quote(folder)}"
+            raise InputError(f"there is no folder {folder}", place=place, hint=hint) from None
         return _Output(name, content, target, None, direct=False)
     if stat.S_ISDIR(status.st_mode):
         raise InputError("this is a folder", place=place, hint="name a file in it")
