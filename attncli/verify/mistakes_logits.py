@@ -130,6 +130,20 @@ def scaled_early(given: Given) -> Changes:
         yield Change({"scores": given["scores"] * given.scale}, "the scores are scaled already; that is the next step")
 
 
+@mistake("scaled-not-used", at=("masked", "weights"), simplicity=2)
+def scaled_not_used(given: Given) -> Changes:
+    """The scaled scores were written, and the next step was made from the raw ones."""
+    if "scaled" not in given.written or {"capped", "biased"} & set(given.exact.steps):
+        return
+    raw = given["scores"]
+    if given.shown is not None and "masked" in given.open:
+        text = "the mask was put on the scores, not on the scaled ones"
+        yield Change({"masked": np.where(given.shown, raw, given.rules.mask_value)}, text)
+    elif given.shown is None:
+        text = "the weights were made from the scores, not from the scaled ones"
+        yield Change({"masked": raw}, text, "weights")
+
+
 @mistake("scaled-after-softmax", at=("scaled", "weights"), simplicity=5)
 def scaled_after(given: Given) -> Changes:
     """The weights were scaled, not the scores."""

@@ -142,6 +142,16 @@ def finite_mask_value(given: Given) -> Changes:
             yield Change({"masked": added}, f"{value:g} was added to hidden scores, which is not enough to hide them")
 
 
+@mistake("masked-early", at=("scores", "scaled", "capped", "biased"), simplicity=2)
+def masked_early(given: Given) -> Changes:
+    """Hidden cells are hidden already, before the step that hides them."""
+    if given.shown is None or given.target not in ("scores", "scaled", "capped", "biased"):
+        return
+    for value, told in ((given.rules.mask_value, f"{given.rules.mask_value:g}"), (0.0, "0")):
+        text = f"hidden cells are {told} already: {given.target} has all its numbers, and hiding is the step masked"
+        yield Change({given.target: np.where(given.shown, given[given.target], value)}, text, given.target)
+
+
 @mistake("mask-unasked", at=("masked",), simplicity=3)
 def mask_unasked(given: Given) -> Changes:
     """A causal mask was used, which this problem does not have."""

@@ -13,7 +13,7 @@ from attncli.lazy import Array, np
 from attncli.registry import Entry
 from attncli.verify.given import Given
 from attncli.verify.mistakes import Change
-from attncli.verify.written import Written
+from attncli.verify.written import Written, rounded
 
 _CLOSEST = 8  # how many are tried from numbers within half a unit
 _DIRECTIONS = 8
@@ -115,10 +115,23 @@ class Search:
     # -- matching -----------------------------------------------------------------------------------------------
 
     def matching(self, tries: Tries) -> list[Tried]:
-        """Those that reproduce every written number, from the numbers as written or as they were kept."""
+        """Those that reproduce every written number, from the numbers as written or as they were kept.
+
+        One that needs rounding for it is left out where another, no less simple, gives every number as it stands.
+        """
         local = tries.spread([one.change.local for one in tries.changes])
         rows = {row: None for at in range(tries.results.shape[1]) for row in self.fitting(tries.results[:, at], local)}
-        return [tries[row] for row in rows if self.differs(tries.results[row])]
+        found = {row: tries[row] for row in rows if self.differs(tries.results[row])}
+        as_it_stands = {row for row in found if self._gives(tries.results[row])}
+        simplest = min((found[row].simplicity for row in as_it_stands), default=None)
+        return [
+            one for row, one in found.items() if simplest is None or row in as_it_stands or one.simplicity < simplest
+        ]
+
+    def _gives(self, result: Array) -> bool:
+        """Whether a mistake gives (from one of the bases, R) every written number without rounding."""
+        same = rounded(self.numbers.value, np.zeros(()), result) | self.numbers.blank
+        return bool(same.reshape(len(result), -1).all(axis=1).any())
 
     def fitting(self, results: Array, local: Array | None = None) -> list[int]:
         """The rows of (M, *shape) that give every number; of a local change only the wrong cells are asked."""

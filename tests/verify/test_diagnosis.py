@@ -122,6 +122,51 @@ def test_one_change_by_two_names_is_told_once(tmp_path: Path) -> None:
     assert "the same as: the scores were scaled twice" in found.text
 
 
+# d_k = 2: scaled, these scores round to the same whole numbers but for the 2.
+WHOLE = """
+Q: [[1, 0], [0, 1], [1, 1]]
+K: [[1, 0], [0, 1], [1, 1], [2, 1]]
+mask: causal:top-left
+expect:
+  scores: [[1, 0, 1, 2], [0, 1, 1, 1], [1, 1, 2, 3]]
+"""
+UNSCALED = "  masked: [[1, -inf, -inf, -inf], [0, 1, -inf, -inf], [1, 1, 2, -inf]]\n"
+SCALED = "  scaled: [[0.71, 0, 0.71, 1.41], [0, 0.71, 0.71, 0.71], [0.71, 0.71, 1.41, 2.12]]\n"
+
+
+def test_what_gives_the_numbers_as_they_stand_wins(tmp_path: Path) -> None:
+    """Multiplied by the root, 2.83 is cut to 2; divided by the root of the root, 1.68 is rounded to 2."""
+    assert names(diagnosed(tmp_path, WHOLE + UNSCALED)) == ["no-scale"]
+
+
+def test_what_is_simpler_stays_though_it_is_rounded(tmp_path: Path) -> None:
+    """Scores of 6 and 0 by their sum give 1 and 0, and so does the softmax without the scale, rounded."""
+    found = diagnosed(tmp_path, "scores: [[6, 0], [0, 6]]\nd_k: 9\nexpect: {weights: [[1.00, 0.00], [0.00, 1.00]]}\n")
+    assert names(found)[0] == "no-scale"
+    assert "scores-by-sum" in names(found)
+
+
+def test_a_step_that_was_passed_over_is_told(tmp_path: Path) -> None:
+    (found,) = diagnosed(tmp_path, WHOLE + SCALED + UNSCALED)
+    assert (found.mistake, found.step) == ("scaled-not-used", "masked")
+    weights = grid([softmax([float(x) for x in row]) for row in SCORES], 4)
+    scaled = grid([[x / 2 for x in row] for row in SCORES], 1)
+    (found,) = diagnosed(tmp_path, PROBLEM + f"expect: {{scaled: {scaled}, weights: {weights}}}\n")
+    assert (found.mistake, found.step) == ("scaled-not-used", "weights")
+
+
+@pytest.mark.parametrize("hidden", ["-inf", "0"])
+def test_cells_that_are_hidden_a_step_early_are_told(hidden: str, tmp_path: Path) -> None:
+    scores = f"[[1, {hidden}, {hidden}, {hidden}], [0, 1, {hidden}, {hidden}], [1, 1, 2, {hidden}]]"
+    (found, *_) = diagnosed(tmp_path, WHOLE.partition("  scores")[0] + f"  scores: {scores}\n")
+    assert (found.mistake, found.step) == ("masked-early", "scores")
+    assert "hiding is the step masked" in found.text
+    scaled = scores.replace("1", "0.71").replace("2", "1.41")
+    (found, *_) = diagnosed(tmp_path, WHOLE + f"  scaled: {scaled}\n")
+    assert (found.mistake, found.step) == ("masked-early", "scaled")
+    assert found.exact_match
+
+
 def test_several_that_cannot_be_told_apart_are_all_told(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, "Q: [[1, 2], [3, 4]]\nK: [[0, 1], [3, 1]]\nexpect: {scores: [[2, 4], [5, 13]]}\n")
     assert names(found) == ["scores-transposed", "cells-exchanged"]
