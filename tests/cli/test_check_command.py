@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 import yaml
 from calling import Result
+
+from attncli.verify.verdicts import VERDICTS
 
 Cli = Callable[..., Result]
 RIGHT = "scores: [[0, 1]]\nexpect: {weights: [[0.27, 0.73]]}\n"
@@ -241,3 +244,8 @@ def test_options_that_marks_do_not_follow_are_refused(cli: Cli, tmp_path: Path) 
         result = cli("check", right, *options)
         assert (result.status, result.out) == (2, "")
         assert f"option {options[0]}" in result.err.replace("option: ", "option ")
+
+
+def test_help_tells_every_verdict(cli: Cli) -> None:
+    words = re.split(r"[^a-z-]+", cli("check", "--help").out)
+    assert {*VERDICTS} <= {*words}
