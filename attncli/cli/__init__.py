@@ -12,10 +12,9 @@ from typing import Any
 
 def main() -> int:
     """Run the program on sys.argv; gives the exit status."""
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup has it ignored
-            signal.signal(number, _stop)
+    signal.signal(signal.SIGTERM, _stop)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # nohup has it ignored
+        signal.signal(signal.SIGHUP, _stop)
     # Start-up time: the collector finds nothing while modules are imported, and nothing that matters at the very end.
     gc.set_threshold(100_000, 20, 100)
     status = call(sys.argv[1:])

@@ -128,6 +128,7 @@ def test_interrupted_while_it_writes(
     with subprocess.Popen(
         [*ATTNCLI, "self", "x.npy", "-o", "weights=old.csv", "-o", "new.csv", "--force"],
         cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # whoever runs the tests may ignore it
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as running:
