@@ -32,9 +32,12 @@ def describe(
     """Lines: the matrices, what is assumed, every step with its shape and memory, what is needed in all, and the files.
 
     keep: the steps that are asked for. by_blocks: it goes by blocks, and no n x m is held.
-    Raises what is wrong with masks and labels, as solving the problem does.
+    Raises what is wrong with masks, labels and what is to be shown, as solving the problem does.
     """
     plan = blueprint(problem)
+    for address in problem.options.get("show") or ():
+        if address != "all":
+            plan.part(address)
     lines = [
         f"{problem.attention}, a token is a {problem.layout[:-1]}",
         *_inputs(problem),

@@ -168,6 +168,17 @@ def test_what_a_format_cannot_hold_is_an_error_in_a_dry_run_too(cli: Cli, folder
         assert told in result.err
 
 
+@pytest.mark.parametrize(
+    ("show", "told"),
+    [("weights[3]", "weights[3]"), ("capped", "no step 'capped'"), ("all,lse", None), ("weights[2]", None)],
+)
+def test_what_cannot_be_shown_is_an_error_in_a_dry_run_too(cli: Cli, folder: Path, show: str, told: str | None) -> None:
+    command = ["attend", *_given(folder), "--heads", "2", "--show", show]
+    dry, real = cli(*command, "--dry-run"), cli(*command)
+    assert dry.status == real.status == (0 if told is None else 2)
+    assert told is None or told in dry.err
+
+
 def test_files_of_stages(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing: None) -> None:
     monkeypatch.chdir(tmp_path)
     stages = [{"name": "a", "X": [[1, 0]]}, {"name": "b", "X": [[1, 2]], "Y": {"stage": "a", "step": "output"}}]
