@@ -40,7 +40,7 @@ def command(
     A number agrees; is truncated (cut, not rounded); follows (from the hand's own earlier numbers); is off in the
     last-place (by one unit, in six digits or more: single precision); or is wrong. A step is what its worst number is.
 
-    A step counts in full unless it is wrong. The exit status is 1 where a number is wrong, 2 where a file is unreadable.
+    A step counts in full unless it is wrong. The exit status is 1 where a number is wrong, 2 where a file is not read.
     """
     from attncli.cli import console
     from attncli.report.points import Points

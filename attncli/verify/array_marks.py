@@ -14,7 +14,7 @@ from attncli.verify.verdicts import AGREES, BLANK, FOLLOWS, VERDICTS, WRONG, Arr
 
 _LISTED = 50  # wrong cells that are told one by one
 _WORST = 5
-_TOLD = 0.01  # of the tolerance, from which on it is worth telling that numbers were rounded when they were printed
+_TOLD = 0.1  # of the tolerance, from which on it is worth telling that numbers were rounded when they were printed
 
 
 @dataclass(frozen=True)

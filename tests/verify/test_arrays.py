@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from attncli.verify.check import check
 from attncli.verify.given import Given
 from attncli.verify.mistakes import MISTAKES, Change, Changes, mistake
 from attncli.verify.pattern import pattern
-from attncli.verify.precision import Precision
+from attncli.verify.precision import Precision, precision_of
 from attncli.verify.right import right_numbers
 from attncli.verify.verdicts import CheckResult
 
@@ -126,6 +127,15 @@ def test_half_precision_has_no_room_in_float32() -> None:
     assert result.verdict == "wrong"
     assert named(result) == ["coarser-type"]
     assert not result.diagnosis[0].exact_match
+
+
+def test_inputs_are_rounded_first_only_where_they_are_finer_than_the_array() -> None:
+    problems = {dtype: Problem({"Q": Matrix(np.ones((1, 1), dtype))}) for dtype in ("float16", "float32")}
+    assert precision_of(problems["float32"], ["float16"]).rounded
+    for inputs, array in (("float16", "float16"), ("float16", "float32"), ("float32", "float32")):
+        precision = precision_of(problems[inputs], [array])
+        assert (precision.name, precision.rounded) == (inputs, False)
+    assert precision_of(replace(problems["float32"], dtype="float16"), ["float32"]).rounded
 
 
 @pytest.mark.parametrize("step", ["scores", "scaled", "masked", "weights", "lse", "exp"])
