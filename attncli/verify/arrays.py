@@ -21,6 +21,7 @@ from attncli.verify.array_marks import GivenArray, array_remark, mark_array
 from attncli.verify.diagnosis import Diagnosis
 from attncli.verify.precision import Precision, precision_of, type_name
 from attncli.verify.printed import Printed
+from attncli.verify.proportion import common_factor
 from attncli.verify.right import Right, right_numbers
 from attncli.verify.sheet import fitted
 from attncli.verify.verdicts import AGREES, BLANK, FOLLOWS, WRONG, StepMark
@@ -67,12 +68,21 @@ def check_arrays(problem: Problem, hands: Mapping[str, Hand], printed: Mapping[s
         mark = mark_array(trace, given, right, ratio, codes, precision, heads or 1)
         result.marks.append(mark)
         result.notes.append(array_remark(mark))
+        factor = common_factor(given.part, right.exact)
+        if factor is not None and mark.verdict == "agrees":
+            result.notes.append(f"{mark.step}: within the tolerance, but not by rounding: {_times(factor)}")
         if wrong is None and mark.verdict == "wrong":
             wrong = given
             result.diagnosis = _diagnosis(problem, inputs, rules, extent, given, right, ratio, precision)
+            if not result.diagnosis and factor is not None:
+                result.diagnosis = [Diagnosis("constant-factor", given.step, _times(factor), False)]
             if not result.diagnosis and mark.array is not None and mark.array.where in ([], ["everywhere"]):
                 result.diagnosis = _coarser(inputs, rules, given, mark.array.largest, precision)
     return result
+
+
+def _times(factor: float) -> str:
+    return f"all numbers are about {factor:.4g} times the right ones"
 
 
 def _fitted(

@@ -374,6 +374,28 @@ def test_where_they_lie(outside: Array, leading: list[str], columns: str, heads:
     assert pattern(outside, leading, "query", columns, heads) == told
 
 
+@pytest.mark.parametrize(
+    ("dtype", "factor", "verdict"),
+    [
+        ("float16", 1.003, "agrees"),
+        ("float16", 1.2, "wrong"),
+        ("float32", 1.0003, "agrees"),
+        ("float32", 1.02, "wrong"),
+    ],
+)
+def test_a_factor_is_told_within_the_tolerance_and_beyond(dtype: str, factor: float, verdict: str) -> None:
+    inputs = {name: x.astype(dtype) for name, x in random_inputs(1, 64, 2048, 32).items()}
+    right = output_of({name: x.astype(np.float64) for name, x in inputs.items()})
+    found = checked(inputs, output=(right * factor).astype(dtype))
+    told = f"all numbers are about {factor:.4g} times the right ones"
+    assert found.steps[0].verdict == verdict
+    if verdict == "agrees":
+        assert f"output: within the tolerance, but not by rounding: {told}" in found.notes
+    else:
+        assert [(each.mistake, each.text) for each in found.diagnosis] == [("constant-factor", told)]
+    assert not any("times the right" in note for note in checked(inputs, output=right.astype(dtype)).notes)
+
+
 def test_memory_does_not_grow_with_the_number_of_mistakes() -> None:
     inputs = random_inputs(4, 256, 512, 32)
     output = output_of(inputs, scale=0.77)
