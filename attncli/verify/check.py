@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attncli.core.trace import STEPS, parse_address
-from attncli.errors import InputError, UsageError
+from attncli.errors import InputError, ShapeError, UsageError
 from attncli.problem.problem import Problem
 from attncli.verify.marking import Marking
 from attncli.verify.precision import is_array
-from attncli.verify.printed import printed_texts
+from attncli.verify.printed import Printed, printed_texts, too_many
 from attncli.verify.remarks import remarks
 from attncli.verify.verdicts import CheckResult
 
@@ -42,6 +43,8 @@ def check(problem: Problem) -> CheckResult:
 
     of_arrays = check_arrays(problem, arrays, printed)
     found = CheckResult(problem.file, of_arrays.marks, of_arrays.diagnosis, of_arrays.notes)
+    if found.first_wrong is not None and not found.diagnosis and texts and not too_many(problem, texts):
+        found.diagnosis = _as_by_hand(problem, printed)
     if len(arrays) < len(problem.expect):
         by_hand = {address: hand for address, hand in problem.expect.items() if address not in arrays}
         written = _check_hand(replace(problem, expect=by_hand))
@@ -51,6 +54,18 @@ def check(problem: Problem) -> CheckResult:
             found.diagnosis = written.diagnosis
         found.notes = list(dict.fromkeys([*written.notes, *found.notes]))
     return found
+
+
+def _as_by_hand(problem: Problem, printed: Mapping[str, Printed]) -> list[Diagnosis]:
+    """The diagnosis of a program's few numbers as a hand would write them, without the digits that arithmetic spoils:
+    more mistakes are known of hands.
+    """
+    digits = {"float64": 12, "float32": 6}
+    hands = {name: replace(problem.expect[name], significant=digits[each.dtype]) for name, each in printed.items()}
+    try:
+        return _check_hand(replace(problem, expect=hands)).diagnosis if hands else []
+    except ShapeError:  # heads apart, say, which no hand writes
+        return []
 
 
 def _refuse_bits(problem: Problem) -> None:

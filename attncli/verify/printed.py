@@ -53,7 +53,7 @@ def printed_texts(problem: Problem, hands: Mapping[str, Hand]) -> dict[str, Prin
     samples = {address: _sample(hand) for address, hand in hands.items()}
     cells = [_Cells.of(written) for written, _ in samples.values()]
     every = _Cells(*(np.concatenate(parts) for parts in zip(*(vars(each).values() for each in cells), strict=True)))
-    why = _too_many(problem, hands) or every.too_long()
+    why = too_many(problem, hands) or every.too_long()
     if not why:
         return {}
     return {
@@ -62,7 +62,7 @@ def printed_texts(problem: Problem, hands: Mapping[str, Hand]) -> dict[str, Prin
     }
 
 
-def _too_many(problem: Problem, hands: Mapping[str, Hand]) -> str:
+def too_many(problem: Problem, hands: Mapping[str, Hand]) -> str:
     """Why nobody calculates so much by hand; empty where somebody may."""
     most = max(hand.matrix.array.size for hand in hands.values())
     if most > _MANY:

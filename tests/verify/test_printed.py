@@ -178,3 +178,13 @@ def test_the_bits_of_bfloat16_are_refused() -> None:
     assert str(raised.value.place) == "--expect output"
     assert raised.value.hint is not None
     assert "float32" in raised.value.hint
+
+
+@pytest.mark.parametrize("digits", [4, 17])
+def test_mistakes_of_hands_are_named_in_a_programs_digits_too(digits: int) -> None:
+    rng = np.random.default_rng(1)
+    q, k = rng.integers(0, 4, (3, 4)).astype(float), rng.integers(0, 4, (4, 4)).astype(float)
+    exponentials = np.exp(q @ k.T / 2)
+    over_queries = text(exponentials / exponentials.sum(axis=0), lambda x: f"{x:.{digits}g}")
+    found = check(Problem({"Q": Matrix(q), "K": Matrix(k)}, expect={"weights": over_queries}))
+    assert [each.mistake for each in found.diagnosis] == ["softmax-over-queries"]
