@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attncli.cli.options import problem_options
-from attncli.errors import AttnError
+from attncli.errors import AttnError, UsageError
 from attncli.problem.settings import FIELDS
 
 if TYPE_CHECKING:
@@ -53,11 +53,13 @@ def command(
         try:
             marked += mark_file(file, flags)
         except AttnError as error:
-            if len(files) == 1:
+            if len(files) == 1 and flags["format"] not in ("csv", "tsv"):
                 raise
             # The other files are marked all the same; and a gradebook has a row for each.
             status = max(status, console.tell(error))
-            marked.append((None, unreadable(file, error)))
+            marked.append((None, unreadable(shown_name(file), error)))
+    if any(result.reason for _, result in marked):
+        status = max(status, console.WRONG)
     show(marked, worth, {name: flags[name] for name in ("format", "quiet") if flags[name]}, several=len(files) > 1)
     return status or status_of(marked)
 
@@ -74,18 +76,36 @@ def _files(problem: str) -> list[str]:
 def mark_file(file: str, flags: dict[str, Any]) -> list[Marked]:
     """The marks of all problems of a file. Raises UsageError where it holds no numbers of a hand."""
     from attncli.cli.shared import read_problems
-    from attncli.problem.formats import STDIN
 
     found = read_problems({}, flags, file)
-    file = STDIN if file == "-" else file
+    file = shown_name(file)
     if isinstance(found, list):
-        if len(found) > 1:
-            found = [replace(each, file=f"{file}: {each.name or each.title or i}") for i, each in enumerate(found, 1)]
-        return [mark(problem) for problem in found]
+        if len(found) == 1:
+            return [mark(found[0])]
+        named = [replace(each, file=f"{file}: {each.name or each.title or i}") for i, each in enumerate(found, 1)]
+        return [_mark_of_list(problem) for problem in named]
     stages = [(stage.name, stage.problem) for stage in found.solve() if stage.problem.expect]
     if not stages:
         return [mark(found.problems[found.last])]
     return [mark(replace(problem, file=f"{file}: {name}", options=found.options)) for name, problem in stages]
+
+
+def shown_name(file: str) -> str:
+    """The name of a file in messages and marks."""
+    from attncli.problem.formats import STDIN
+
+    return STDIN if file == "-" else file
+
+
+def _mark_of_list(problem: Problem) -> Marked:
+    """The marks of one of several problems; what is wrong with one keeps none of the others from theirs."""
+    from attncli.cli import console
+
+    try:
+        return mark(problem)
+    except AttnError as error:
+        console.tell(error)
+        return problem, unreadable(str(problem.file), error)
 
 
 def mark(problem: Problem) -> Marked:
@@ -127,6 +147,9 @@ def show(
     if format in DATA:
         console.write(data(results, format, points, several=several).encode())
     elif several or len(results) > 1:
+        if format not in ("table", "plain"):
+            raise UsageError(f"several checks are not shown as {format}", place="--format",
+                             hint=", ".join(("table", "plain", *DATA)))  # fmt: skip
         console.write("".join(f"{line}\n" for line in summary(results, look, points)))
     else:
         for piece in marks(results[0], look, format, points):

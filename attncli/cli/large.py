@@ -58,6 +58,8 @@ class ByBlocks:
         for address in steps:
             self.plan.part(address)  # one that does not exist is told now
         self.shown, self.data = (steps, []) if facts.get("elides") else ([], steps)
+        if facts.get("data") and steps:
+            writer(self.format, parts(self.plan, steps), {})  # what the format cannot hold is told now
         self.beside: Mapping[str, Any] = {}
         self.trace: Trace | None = None
         self.notes: list[str] = []

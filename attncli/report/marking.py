@@ -208,9 +208,9 @@ def _mistakes(result: CheckResult) -> list[str]:
     if not told:
         return []
     if len(told) == 1:
-        return [
-            f"likely: {told[0].text} ({told[0].mistake})" + ("" if exact else ", which explains some of the numbers")
-        ]
+        all_of_them = exact or told[0].mistake == "coarser-type"  # which gives none exactly, but comes near to all
+        some = "" if all_of_them else ", which explains some of the numbers"
+        return [f"likely: {told[0].text} ({told[0].mistake}){some}"]
     return ["these explain the numbers alike:", *(f"- {diagnosis.text} ({diagnosis.mistake})" for diagnosis in told)]
 
 

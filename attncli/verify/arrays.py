@@ -5,6 +5,7 @@ Letters: n queries, m keys, H heads, d_v value width.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,6 +26,8 @@ from attncli.verify.proportion import common_factor
 from attncli.verify.right import Right, right_numbers
 from attncli.verify.sheet import fitted
 from attncli.verify.verdicts import AGREES, BLANK, FOLLOWS, WRONG, StepMark
+
+_TYPED = 8  # significant digits
 
 
 @dataclass
@@ -59,6 +62,10 @@ def check_arrays(problem: Problem, hands: Mapping[str, Hand], printed: Mapping[s
         right = rights[given.step].part(given.index, given.half_unit())
         given = given.filled(right.exact)
         ratio = right.ratio(given.part)
+        if (ratio > 1).any() and _are_cut(rights[given.step], given):
+            right = rights[given.step].part(given.index, 2 * given.half_unit())
+            ratio = right.ratio(given.part)
+            result.notes.append(f"{given.step}: its numbers are cut, not rounded")
         codes = np.where(ratio <= 1, AGREES, WRONG)
         if wrong is not None and (codes == WRONG).any():
             codes[(codes == WRONG) & _follows(inputs, rules, trace, wrong, given, precision)] = FOLLOWS
@@ -69,20 +76,39 @@ def check_arrays(problem: Problem, hands: Mapping[str, Hand], printed: Mapping[s
         result.marks.append(mark)
         result.notes.append(array_remark(mark))
         factor = common_factor(given.part, right.exact)
-        if factor is not None and mark.verdict == "agrees":
+        if factor is not None and mark.verdict == "agrees" and _tells_its_type(given):
             result.notes.append(f"{mark.step}: within the tolerance, but not by rounding: {_times(factor)}")
         if wrong is None and mark.verdict == "wrong":
             wrong = given
             result.diagnosis = _diagnosis(problem, inputs, rules, extent, given, right, ratio, precision)
             if not result.diagnosis and factor is not None:
-                result.diagnosis = [Diagnosis("constant-factor", given.step, _times(factor), False)]
-            if not result.diagnosis and mark.array is not None and mark.array.where in ([], ["everywhere"]):
-                result.diagnosis = _coarser(inputs, rules, given, mark.array.largest, precision)
+                whole = factor == 0 or bool((right.ratio(given.part / factor) <= 1).all())
+                result.diagnosis = [Diagnosis("constant-factor", given.step, _times(factor), whole)]
+            everywhere = mark.array is not None and mark.array.where in ([], ["everywhere"])
+            if not result.diagnosis and everywhere and _tells_its_type(given):
+                result.diagnosis = _coarser(inputs, rules, given, float(ratio.max()), precision)
     return result
 
 
+def _tells_its_type(given: GivenArray) -> bool:
+    """Whether numbers have so many digits that it shows in which type they were computed."""
+    return given.printed is None or given.printed.digits >= _TYPED
+
+
+def _are_cut(right: Right, given: GivenArray) -> bool:
+    """Whether a text's numbers are all right but for being cut after their last place, towards 0."""
+    if given.printed is None or given.printed.decimals < 1:
+        return False
+    unit = 2 * given.half_unit()
+    cut = right.part(given.index, unit)
+    return bool((cut.ratio(given.part) <= 1).all() and np.abs(given.part).sum() < np.abs(cut.exact).sum())
+
+
 def _times(factor: float) -> str:
-    return f"all numbers are about {factor:.4g} times the right ones"
+    if factor == 0:
+        return "all numbers are 0"
+    digits = max(4, 2 - math.floor(math.log10(abs(factor - 1)))) if factor != 1 else 4  # such that it is no 1
+    return f"all numbers are about {factor:.{digits}g} times the right ones"
 
 
 def _fitted(

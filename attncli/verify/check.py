@@ -43,8 +43,12 @@ def check(problem: Problem) -> CheckResult:
 
     of_arrays = check_arrays(problem, arrays, printed)
     found = CheckResult(problem.file, of_arrays.marks, of_arrays.diagnosis, of_arrays.notes)
-    if found.first_wrong is not None and not found.diagnosis and texts and not too_many(problem, texts):
-        found.diagnosis = _as_by_hand(problem, printed)
+    if found.first_wrong is not None and printed and not too_many(problem, texts):
+        hand = _as_by_hand(problem, printed)
+        if hand is not None and hand.verdict != "wrong" and len(printed) == len(problem.expect):
+            return hand
+        if hand is not None and [each.mistake for each in found.diagnosis] in ([], ["coarser-type"]):
+            found.diagnosis = hand.diagnosis or found.diagnosis
     if len(arrays) < len(problem.expect):
         by_hand = {address: hand for address, hand in problem.expect.items() if address not in arrays}
         written = _check_hand(replace(problem, expect=by_hand))
@@ -56,16 +60,16 @@ def check(problem: Problem) -> CheckResult:
     return found
 
 
-def _as_by_hand(problem: Problem, printed: Mapping[str, Printed]) -> list[Diagnosis]:
-    """The diagnosis of a program's few numbers as a hand would write them, without the digits that arithmetic spoils:
-    more mistakes are known of hands.
+def _as_by_hand(problem: Problem, printed: Mapping[str, Printed]) -> CheckResult | None:
+    """What a hand is told that wrote a program's few numbers without the digits which arithmetic spoils: it may have
+    rounded on the way, and more mistakes are known of hands. None for what no hand writes, such as heads apart.
     """
     digits = {"float64": 12, "float32": 6}
     hands = {name: replace(problem.expect[name], significant=digits[each.dtype]) for name, each in printed.items()}
     try:
-        return _check_hand(replace(problem, expect=hands)).diagnosis if hands else []
-    except ShapeError:  # heads apart, say, which no hand writes
-        return []
+        return _check_hand(replace(problem, expect=hands))
+    except ShapeError:
+        return None
 
 
 def _refuse_bits(problem: Problem) -> None:

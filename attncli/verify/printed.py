@@ -53,7 +53,8 @@ def printed_texts(problem: Problem, hands: Mapping[str, Hand]) -> dict[str, Prin
     samples = {address: _sample(hand) for address, hand in hands.items()}
     cells = [_Cells.of(written) for written, _ in samples.values()]
     every = _Cells(*(np.concatenate(parts) for parts in zip(*(vars(each).values() for each in cells), strict=True)))
-    why = too_many(problem, hands) or every.too_long()
+    rounded = any(each.are_rounded() for each in cells)  # by a hand, whose later numbers follow from these
+    why = too_many(problem, hands) or ("" if rounded else every.too_long())
     if not why:
         return {}
     return {
@@ -107,6 +108,11 @@ class _Cells:
         long = (self.digits >= _LONG) | exactly
         return "more digits than a hand writes" if 2 * long.sum() > long.size else ""
 
+    def are_rounded(self) -> bool:
+        """Whether most are rounded to a few places: short, though not as halves, quarters and the like are short."""
+        short = (self.digits <= _SINGLE - 1) & (self.unit > 0)
+        return bool(2 * (short & (self.value * 1024 % 1 != 0)).sum() > self.value.size)
+
     def dtype(self) -> str:
         """float64 where most have more digits than a float32 needs, and are no float32 written out in full."""
         longer = 2 * (self.digits > _SINGLE).sum() > self.digits.size
@@ -114,10 +120,10 @@ class _Cells:
         return "float64" if longer and not single.all() else "float32"
 
     def places(self) -> tuple[int, int]:
-        """The most decimals, and the most significant digits; those of a float64 where none has a last place."""
+        """The most decimals, and the most significant digits; whole numbers may have been rounded to such."""
         known = self.unit > 0
         if not known.any():
-            return 400, 17
+            return 0, 17
         return round(float(-np.log10(self.unit[known].min()))), int(self.digits.max())
 
 

@@ -249,3 +249,26 @@ def test_options_that_marks_do_not_follow_are_refused(cli: Cli, tmp_path: Path) 
 def test_help_tells_every_verdict(cli: Cli) -> None:
     words = re.split(r"[^a-z-]+", cli("check", "--help").out)
     assert {*VERDICTS} <= {*words}
+
+
+def test_one_problem_of_a_list_keeps_none_from_its_marks(cli: Cli, tmp_path: Path) -> None:
+    right = "Q: [[1, 0]], K: [[1, 0], [0, 1]]"
+    path = tmp_path / "list.yaml"
+    path.write_text(f"problems:\n  - {{name: a, {right}, expect: {{scores: [[1, 0]]}}}}\n  - {{name: b, {right}}}\n")
+    result = cli("check", path, "--format", "csv")
+    assert result.status == 2
+    assert "b: there is nothing to check" in result.err
+    assert [row["verdict"] for row in csv.DictReader(result.out.splitlines())] == ["agrees", "unreadable"]
+    result = cli("check", path, "--format", "yaml")
+    assert (result.status, result.out) == (2, "")
+    assert "not shown as yaml" in result.err
+
+
+def test_a_gradebook_of_one_unreadable_file_has_its_row(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("Q: [[1\n")
+    result = cli("check", tmp_path / "bad.yaml", "--format", "csv")
+    assert result.status == 2
+    (row,) = csv.DictReader(result.out.splitlines())
+    assert row["verdict"] == "unreadable"
+    assert "not valid YAML" in row["reason"]
+    assert "not valid YAML" in result.err

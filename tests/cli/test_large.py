@@ -125,6 +125,17 @@ def test_text_is_written_and_printed_block_by_block(
     assert cli(*given, "--show", "masked", "--format", format, "--empty-rows", "error").status == 0
 
 
+@pytest.mark.parametrize("show", ["output,weights", "weights,output", "scores,weights", "all"])
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_text_of_a_large_problem_holds_one_step(cli: Cli, blocks_only: Path, show: str, more: tuple[str, ...]) -> None:
+    given = ("attend", *_inputs(blocks_only), "--show", show, "--format", "csv", *more)
+    for outputs in ((), ("-o", blocks_only / "o.npy"), ("-o", f"weights={blocks_only / 'w.csv'}")):
+        result = cli(*given, *outputs)
+        assert (result.status, result.out) == (2, "")
+        assert "csv holds one array" in result.err
+    assert len(list(blocks_only.iterdir())) == 6
+
+
 def test_columns_with_heads_go_the_plain_way(cli: Cli, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "LARGE", 1000)
     for path in _inputs(files, "h"):

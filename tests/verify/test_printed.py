@@ -188,3 +188,32 @@ def test_mistakes_of_hands_are_named_in_a_programs_digits_too(digits: int) -> No
     over_queries = text(exponentials / exponentials.sum(axis=0), lambda x: f"{x:.{digits}g}")
     found = check(Problem({"Q": Matrix(q), "K": Matrix(k)}, expect={"weights": over_queries}))
     assert [each.mistake for each in found.diagnosis] == ["softmax-over-queries"]
+
+
+def test_a_step_rounded_by_hand_and_long_numbers_that_follow() -> None:
+    """A student who rounds one step and copies the rest from a calculator made no slip."""
+    q, k = np.array([[1, 2], [3, 1], [0, 1.0]]), np.array([[1, 0], [2, 1], [1, 1], [0, 2.0]])
+    scaled = np.round(q @ k.T / np.sqrt(2), 4)
+    weights = np.exp(scaled) / np.exp(scaled).sum(axis=1, keepdims=True)
+    given = {"Q": q, "K": k, "V": np.array([[1, 2], [3, 4], [5, 6], [7, 9.0]])}
+    hands = {"weights": text(weights, decimals(17)), "output": text(weights @ given["V"], decimals(16))}
+    assert checked(given, scaled=text(scaled, decimals(4)), **hands).verdict == "rounded"
+    assert checked(given, **hands).verdict == "rounded"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "spell", "cut"),
+    [
+        (lambda x: np.floor(x * 1e4) / 1e4, decimals(4), True),
+        (lambda x: np.round(x, 4), decimals(4), False),
+        (np.round, decimals(0), False),
+    ],
+)
+def test_what_is_cut_or_rounded_in_a_large_text_is_right(
+    spoil: Callable[[Array], Array], spell: Callable[[Any], str], cut: bool
+) -> None:
+    given = inputs(40, 40, 8)
+    result = checked(given, weights=text(spoil(steps(given)["weights"]), spell))
+    assert result.verdict == "agrees"
+    assert any("cut, not rounded" in note for note in result.notes) == cut
+    assert not any("times the right" in note or "are 0" in note for note in result.notes)

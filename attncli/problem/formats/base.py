@@ -95,7 +95,10 @@ def os_error(error: OSError | ValueError, file: str, doing: str) -> AttnError:
     import errno
 
     code = getattr(error, "errno", None)
-    if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if code == errno.EFBIG:
+        what = "the file would be larger than the system allows: nothing was written"
+        return MachineError(what, place=Place(file), hint="ulimit -f tells the limit")
+    if code in (errno.ENOSPC, errno.EDQUOT):
         return MachineError("the disk is full: nothing was written", place=Place(file))
     if code is None and isinstance(error, OSError):  # NumPy, of an array that was written in part
         return MachineError(f"could not {doing} it: {error}", place=Place(file), hint="is the disk full?")
