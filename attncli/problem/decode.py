@@ -132,8 +132,6 @@ def _query_stream(stages: Stages) -> list[str]:
     return [name for name in stages.problems if name in names]
 
 
-
-
 def _tokens(stages: Stages) -> dict[str, list[str]]:
     """The labels of each stage's queries, where somebody gave some: to it, or to the stage that they come from."""
     known: dict[str, list[str]] = {}

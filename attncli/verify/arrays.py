@@ -80,13 +80,9 @@ def check_arrays(problem: Problem, hands: Mapping[str, Hand], printed: Mapping[s
             result.notes.append(f"{mark.step}: within the tolerance, but not by rounding: {_times(factor)}")
         if wrong is None and mark.verdict == "wrong":
             wrong = given
-            result.diagnosis = _diagnosis(problem, inputs, rules, extent, given, right, ratio, precision)
-            if not result.diagnosis and factor is not None:
-                whole = factor == 0 or bool((right.ratio(given.part / factor) <= 1).all())
-                result.diagnosis = [Diagnosis("constant-factor", given.step, _times(factor), whole)]
-            everywhere = mark.array is not None and mark.array.where in ([], ["everywhere"])
-            if not result.diagnosis and everywhere and _tells_its_type(given):
-                result.diagnosis = _coarser(inputs, rules, given, float(ratio.max()), precision)
+            result.diagnosis = _suspected(problem, inputs, rules, extent, given, right, ratio, precision)
+            if not result.diagnosis:
+                result.diagnosis = _of_all(inputs, rules, given, right, ratio, precision, mark, factor)
     return result
 
 
@@ -204,7 +200,7 @@ def _follows(
     return np.asarray(ratio <= 1)
 
 
-def _diagnosis(
+def _suspected(
     problem: Problem, inputs: Mapping[str, Array], rules: Rules, extent: Extent, given: GivenArray, right: Right,
     ratio: Array, precision: Precision,
 ) -> list[Diagnosis]:  # fmt: skip
@@ -215,6 +211,20 @@ def _diagnosis(
         return []
     dtype = "float64" if precision.name == "float64" else "float32"
     return Suspects(problem, inputs, rules, extent, given.step, given.part, right, ratio, dtype).found()
+
+
+def _of_all(
+    inputs: Mapping[str, Array], rules: Rules, given: GivenArray, right: Right, ratio: Array, precision: Precision,
+    mark: StepMark, factor: float | None,
+) -> list[Diagnosis]:  # fmt: skip
+    """What all numbers have in common where no mistake gives them: a factor, or a coarser type."""
+    if factor is not None:
+        whole = factor == 0 or bool((right.ratio(given.part / factor) <= 1).all())
+        return [Diagnosis("constant-factor", given.step, _times(factor), whole)]
+    everywhere = mark.array is not None and mark.array.where in ([], ["everywhere"])
+    if not everywhere or not _tells_its_type(given):
+        return []
+    return _coarser(inputs, rules, given, float(ratio.max()), precision)
 
 
 def _coarser(
