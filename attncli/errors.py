@@ -52,6 +52,10 @@ class ShapeError(InputError):
     """Two sizes that disagree."""
 
 
+class Opaque(AttnError):
+    """A function of the user's own that cannot be read in a kind of number that was asked for."""
+
+
 class MachineError(AttnError):
     """The machine failed us: a full disk, not enough memory."""
 

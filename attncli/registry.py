@@ -1,29 +1,28 @@
-"""Named things that can be added in one place: scores, normalizers, masks, formats, renderers, mistakes.
+"""Named things that can be added in one place: scores, normalizers, masks, biases, steps, formats, mistakes.
 
-An entry takes its name, parameters, formula, source and help from the function that it decorates, so that
-help texts, completion, `attncli list`, the schema and the error messages all know of it at once.
+An entry takes its name, parameters and help from the function that it decorates; what else it must say is a field of
+its class. So help texts, completion, `attncli list`, the schema and the error messages all know of it at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from attncli.errors import Place, UsageError, unknown
-from attncli.record import record
 
 
-@record
+@dataclass(kw_only=True, eq=False)
 class Entry:
-    """One registered function, with what is told about it."""
+    """One registered function, with what is told about it. formula: as text; latex: the same drawn."""
 
     name: str
     function: Callable[..., Any]
     formula: str = ""
     source: str = ""
-    facts: dict[str, Any] = field(default_factory=dict)
+    latex: str = ""
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
@@ -37,6 +36,70 @@ class Entry:
     def help(self) -> str:
         """The first line of the docstring."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
+
+
+@dataclass(kw_only=True, eq=False)
+class LooseEntry(Entry):
+    """An entry whose facts are a dict."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def made(cls, name: str, function: Callable[..., Any], formula: str = "", source: str = "", **facts: Any) -> Any:
+        return cls(name=name, function=function, formula=formula, source=source, facts=facts)
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class Registry(Generic[E]):
+    """A dict from name to entry, that is filled by a decorator and names its neighbours when asked for a stranger."""
+
+    def __init__(self, kind: str, entry: Callable[..., E] = LooseEntry.made) -> None:
+        self.kind = kind
+        self.entry = entry
+        self._entries: dict[str, E] = {}
+
+    def __call__(self, name: str, **facts: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Decorate a function with the name under which it is found. Raises TypeError for a fact that is missing."""
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            try:
+                entry = self.entry(name=name, function=function, **facts)
+            except TypeError as error:
+                said = str(error).partition("() ")[2] or str(error)
+                raise TypeError(f"the {self.kind} {name!r} cannot be registered: {said}") from None
+            self.add(entry)
+            return function
+
+        return register
+
+    def add(self, entry: E) -> None:
+        """Register what is made already."""
+        self._entries[entry.name] = entry
+
+    def find(self, name: str, *, place: Place | str | None = None) -> E:
+        """The entry of that name; an unknown one raises InputError with the nearest name."""
+        if name not in self._entries:
+            raise unknown(self.kind, name, self._entries, place=place)
+        return self._entries[name]
+
+    def remove(self, name: str) -> None:
+        """Forget an entry (a test that registered one cleans up after itself)."""
+        del self._entries[name]
+
+    def names(self) -> list[str]:
+        """All names, in their order."""
+        return list(self._entries)
+
+    def __iter__(self) -> Iterator[E]:
+        return iter(self._entries.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 def check_call(
@@ -63,42 +126,3 @@ def check_call(
         call = f"{what}({', '.join([*names, *(f'{name}=' for name in parameters)])})"
         own = getattr(function, "__name__", "the function")
         raise UsageError(f"{own}{signature} cannot be called as {call}: {error}", hint=hint) from None
-
-
-class Registry:
-    """A dict from name to `Entry`, that is filled by a decorator and names its neighbours when asked for a stranger."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self._entries: dict[str, Entry] = {}
-
-    def __call__(
-        self, name: str, *, formula: str = "", source: str = "", **facts: Any
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Decorate a function with the name under which it is found."""
-
-        def register(function: Callable[..., Any]) -> Callable[..., Any]:
-            self._entries[name] = Entry(name, function, formula, source, facts)
-            return function
-
-        return register
-
-    def find(self, name: str, *, place: Place | str | None = None) -> Entry:
-        """The entry of that name; an unknown one raises InputError with the nearest name."""
-        if name not in self._entries:
-            raise unknown(self.kind, name, self._entries, place=place)
-        return self._entries[name]
-
-    def remove(self, name: str) -> None:
-        """Forget an entry (a test that registered one cleans up after itself)."""
-        del self._entries[name]
-
-    def names(self) -> list[str]:
-        """All names, in the order of registration."""
-        return list(self._entries)
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries.values())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._entries

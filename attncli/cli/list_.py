@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from attncli.errors import unknown
-from attncli.registry import Entry
+from attncli.registry import LooseEntry as Entry
 
 
 def _complete(incomplete: str) -> list[str]:

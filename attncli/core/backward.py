@@ -9,7 +9,7 @@ from attncli.core.normalizers import weigh
 from attncli.core.output import weighted_sum
 from attncli.core.projections import join_heads, project, split_heads
 from attncli.lazy import Array, np
-from attncli.registry import Entry
+from attncli.registry import LooseEntry as Entry
 
 
 def backward(

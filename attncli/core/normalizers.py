@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from attncli.errors import ShapeError
 from attncli.lazy import Array, np
-from attncli.registry import Entry, Registry, check_call
+from attncli.registry import LooseEntry as Entry
+from attncli.registry import Registry, check_call
 
 NORMALIZERS = Registry("normalizer")
 normalizer = NORMALIZERS
@@ -21,7 +22,7 @@ def find_normalizer(name: str | Callable[..., Array]) -> Entry:
     if callable(name):
         hint = "normalizer(logits, visible) gives weights; all three are (..., n, m), visible of booleans"
         check_call(name, "normalizer", ["logits", "visible"], hint)
-        return Entry(getattr(name, "__name__", "callable"), name, facts={"sums_to_one": False})
+        return Entry(name=getattr(name, "__name__", "callable"), function=name, facts={"sums_to_one": False})
     return NORMALIZERS.find(name)
 
 

@@ -11,7 +11,7 @@ from attncli.core.masks import MASKS
 from attncli.core.scores import SCORES
 from attncli.core.trace import STEPS
 from attncli.problem.settings import FIELDS, LATER_STEPS, Field, finite, hidden_value, nonzero, positive
-from attncli.registry import Entry
+from attncli.registry import LooseEntry as Entry
 
 Schema = dict[str, Any]
 

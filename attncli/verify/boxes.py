@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from attncli.core.scores import ScoreSpec
 from attncli.lazy import Array, np
-from attncli.registry import Entry
+from attncli.registry import LooseEntry as Entry
 from attncli.verify import intervals
 from attncli.verify.flow import Flow, Numbers
 from attncli.verify.frame import Frame

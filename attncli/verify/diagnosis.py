@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
-from attncli.registry import Entry
+from attncli.registry import LooseEntry as Entry
 from attncli.verify.frame import Frame
 from attncli.verify.given import Given
 from attncli.verify.mistakes import MISTAKES

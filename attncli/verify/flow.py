@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from attncli.core.projections import join_heads, split_heads, with_past
 from attncli.core.scores import ScoreSpec
 from attncli.lazy import Array, np
-from attncli.registry import Entry
+from attncli.registry import LooseEntry as Entry
 from attncli.verify.frame import Frame
 
 V = TypeVar("V")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from attncli.core.scores import ScoreSpec
 from attncli.lazy import Array, np
-from attncli.registry import Entry
+from attncli.registry import LooseEntry as Entry
 from attncli.verify.flow import Flow, Numbers
 from attncli.verify.frame import Frame
 

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from attncli.core.trace import STEPS
 from attncli.lazy import Array, np
-from attncli.registry import Entry
+from attncli.registry import LooseEntry as Entry
 from attncli.verify.frame import CHAIN
 from attncli.verify.given import Given
 from attncli.verify.search import Search, Tried, stacked

@@ -10,7 +10,7 @@ from typing import Any
 
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
-from attncli.registry import Entry
+from attncli.registry import LooseEntry as Entry
 from attncli.verify.given import Given
 from attncli.verify.mistakes import Change
 from attncli.verify.written import Written, rounded

@@ -20,7 +20,7 @@ from attncli.problem.formats.base import (
     open_source,
 )
 from attncli.problem.matrix import Matrix
-from attncli.registry import Entry
+from attncli.registry import LooseEntry as Entry
 
 __all__ = [
     "FORMATS",

@@ -12,7 +12,8 @@ from attncli.errors import AttnError, InputError, MachineError, Place, nearest
 from attncli.lazy import Array
 from attncli.problem.matrix import Matrix
 from attncli.record import record
-from attncli.registry import Entry, Registry
+from attncli.registry import LooseEntry as Entry
+from attncli.registry import Registry
 
 # A format is one file of this folder: `@FORMATS(name, suffixes=(".x",), write=writer)` over its reader.
 # reader(source, options, name) -> dict[str, Matrix], "" naming the only array of a format without names;

@@ -1,0 +1,97 @@
+"""The attention function, from data or matrices to weights and output, as a Trace of named steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from attncli.errors import InputError
+from attncli.lazy import Array, np
+from attncli.pipeline import notes
+from attncli.pipeline.config import AttentionConfig
+from attncli.pipeline.heads import spread_to
+from attncli.pipeline.state import State, plain_state
+from attncli.pipeline.steps import STEPS
+from attncli.pipeline.trace import Numbered, Trace, wanted
+
+
+def attend(inputs: Mapping[str, Array], config: AttentionConfig, steps: Iterable[str] | None = None) -> Trace:
+    """Compute every step by the definition, or hold only those asked for.
+
+    inputs: arrays by their names, tokens as rows, weights in x out.
+    Raises ShapeError where sizes disagree, UsageError for rules that do not fit each other, InputError for a step
+    that the problem does not have.
+    """
+    keep = wanted(steps)
+    at = plain_state(inputs, config)
+    with np.errstate(all="ignore"):  # NaN and infinity are told in notes, with their place
+        tell(at)
+        trace = trace_of(at)
+        return trace if keep is None else trace.keep(keep)
+
+
+def tell(at: State) -> None:
+    """Compute the steps, and note what has to be told on the way."""
+    shape = at.shape
+    if at.has("biased"):
+        _ = at["bias_table"]
+    if at.masks:
+        at.notes += at.masks.notes
+    if at.begin != "weights":
+        empty = spread_to(at["empty"], (*at["weights"].shape[:-1], 1))
+        if empty.any():
+            tell_empty(at, empty)
+        at.notes += notes.attended(notes.spoiled_scores(at["logits"], at["counted"], empty), shape)
+    if at.has("V"):
+        values = at.spread("V", at.latest("value"))
+        reaching = spread_to(at["contributing"], at["weights"].shape)
+        at.notes += notes.attended_values(notes.spoiled_values(values, reaching), shape)
+    if at.config.masks and at.masks is None:
+        at.notes.append(f"mask: the problem begins at {at.begin}, after the mask, which changes nothing")
+
+
+def tell_empty(at: State, empty: Array) -> None:
+    """Note the queries that see no key, (..., n, 1), or refuse them."""
+    note = notes.empty_queries(empty, at.config.empty_rows, at.shape)
+    if at.config.empty_rows == "error":
+        raise InputError(note, hint="--empty-rows zero, nan or uniform says what such a query gets")
+    at.notes.append(note)
+
+
+def trace_of(at: State) -> Trace:
+    """The Trace of a State: its steps as they are shown, those on request computed when they are read."""
+    names = at.names(on_request=True)
+    visible = at["visible"] if at.begin != "weights" else np.ones((1, 1), bool)
+    score = at.score
+    return Trace(
+        steps={name: displayed(at, name, at[name]) for name in names if not STEPS.find(name).on_request},
+        score={"name": score.name, **score.parameters} if score else {"name": "given"},
+        scale=at["scale"] if at.has("scaled") and at.begin != "scaled" else 1.0,
+        mask=at.masks.texts if at.masks else [],
+        normalizer=at.normalizer.name,
+        query_labels=Numbered("q", at.shape.n),
+        key_labels=Numbered("k", at.shape.m),
+        visible=None if visible.all() else displayed(at, "weights", visible),
+        heads=at.layout.heads,
+        notes=at.notes,
+        # None of these holds the Trace: a ring would keep its arrays until the collector comes by.
+        lazy={name: partial(on_request, at, name) for name in names if STEPS.find(name).on_request},
+    )
+
+
+def displayed(at: State, name: str, x: Any) -> Any:
+    """A step as it is shown: without the axis of heads where there are none."""
+    if at.layout.heads is None and STEPS.find(name).per_head and x.ndim > 2:
+        return x[..., 0, :, :]
+    return x
+
+
+def on_request(at: State, name: str) -> Array:
+    """A step that is computed when it is asked for."""
+    with np.errstate(all="ignore"):
+        x: Array = at[name]
+        if at.has("exp") and name != "lse" and np.isposinf(at["exp"]).any() and notes.OVERFLOW not in at.notes:
+            at.notes.append(notes.OVERFLOW)
+    shown: Array = displayed(at, name, x)
+    return shown

@@ -1,0 +1,9 @@
+"""The definition of attention as a whole: the modules that register its steps, in the order of the pipeline."""
+
+from __future__ import annotations
+
+from attncli.pipeline import projections  # isort: skip
+from attncli.pipeline import logits  # isort: skip
+from attncli.pipeline import shares  # isort: skip
+
+__all__ = ["logits", "projections", "shares"]

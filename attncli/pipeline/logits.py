@@ -1,0 +1,269 @@
+"""Scores, and what is done to them before they are normalized: scale, soft cap, bias, mask.
+
+Letters: n queries, m keys, H heads, c the soft cap. Sources stand with each step, and with each score in `scores`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+from attncli.errors import InputError, Opaque, ShapeError, UsageError
+from attncli.lazy import Array, np
+from attncli.pipeline.biases import has_bias, table_of_biases
+from attncli.pipeline.heads import broadcast_leading
+from attncli.pipeline.masking import all_of
+from attncli.pipeline.scores import ScoreSpec, inverse_root
+from attncli.pipeline.state import RowBlock, State
+from attncli.pipeline.steps import QUERY_KEY, always, step, value
+
+ENORMOUS_CAP = 1e15  # soft caps beyond are computed in double precision
+_INSIDE = 2**22  # numbers that a score holds at once on its way to (..., n, m)
+
+
+def scored(at: State, score: ScoreSpec, q: Any, k: Any) -> Any:
+    """f(q, k), so many queries at a time as keep what it holds inside small. Raises Opaque for a function of the
+    user's own that cannot be read in this kind of number.
+    """
+    call = partial(score.function, **at.parameters)
+    if at.dtype is None:
+        try:
+            return call(q, k)
+        except (TypeError, AttributeError, ValueError) as error:
+            raise Opaque(f"the score {score.name!r} cannot be read in {type(q).__name__}: {error}") from None
+    inside = score.entry.inside(q, k, **at.parameters) if score.entry else 1
+    if inside == 1:
+        return at.as_number(np.asarray(call(q, k)))
+    rows = max(1, _INSIDE // max(1, math.prod(broadcast_leading(q.shape[:-2], k.shape[:-2])) * k.shape[-2] * inside))
+    if rows >= q.shape[-2]:
+        return at.as_number(np.asarray(call(q, k)))
+    parts = [call(q[..., i : i + rows, :], k) for i in range(0, q.shape[-2], rows)]
+    return at.as_number(np.concatenate(parts, axis=-2))
+
+
+def never_negative(x: Any) -> Any:
+    """Kernel values as they are. Raises InputError for a negative one."""
+    if isinstance(x, np.ndarray) and np.any(x < 0):
+        raise InputError("a kernel is never negative", hint="scores: takes any number")
+    return x
+
+
+def _told_score(at: State) -> tuple[str, str]:
+    """The formula of the score: of a scaled one without its scale, which is a step of its own."""
+    score = at.score
+    if score is None or score.entry is None:
+        name = score.name if score else "given"
+        return name, rf"\text{{{name}}}"
+    return score.entry.raw or score.entry.formula, score.entry.latex
+
+
+def _told_scores(at: State) -> tuple[str, str]:
+    return ("ln(kernel)", r"\ln(\mathit{kernel})") if at.has("kernel") else _told_score(at)
+
+
+@value("similarity", "fact")
+def similarity(at: State) -> Any:
+    """What the score function gives, (..., H, n, m): f(q, k), or of a kernel its value or its logarithm."""
+    score = at.score
+    assert score is not None
+    queries, keys = at.latest("query"), at.spread("K", at.latest("key"))
+    scores = scored(at, score, queries, keys)
+    shape = (*broadcast_leading(queries.shape[:-2], keys.shape[:-2]), queries.shape[-2], keys.shape[-2])
+    if scores.shape != shape:
+        told = [(*sizes[:-3], *sizes[-2:]) if at.layout.heads is None else sizes for sizes in (scores.shape, shape)]
+        raise ShapeError(f"the score {score.name!r} gave {told[0]}, not (..., n, m) = {told[1]}")
+    return scores
+
+
+@step("kernel", line="logits", axes=QUERY_KEY, per_head=True, begins=True,
+      when=lambda at: at.score is not None and at.score.kernel is not None and at.begin is None, formula="K(q, k)",
+      told=_told_score, about="K(q, k) of a kernel score", shape="n x m",
+      comes_of="it comes of a kernel, such as --score gaussian")  # fmt: skip
+def kernel(at: State) -> Any:
+    """K(q, k), never negative."""
+    assert at.score is not None
+    return never_negative(at["similarity"]) if at.score.kernel == "value" else np.exp(at["similarity"])
+
+
+@step("scores", line="logits", axes=QUERY_KEY, per_head=True, begins=True, when=always, formula="f(q, k)",
+      told=_told_scores,
+      about="f(q, k), raw", shape="n x m")  # fmt: skip
+def scores(at: State) -> Any:
+    """f(q, k); of a kernel its logarithm."""
+    if not at.has("kernel"):
+        return at["similarity"]
+    if at.begin is None and at.score is not None and at.score.kernel == "log" and not at.from_steps("kernel"):
+        return at["similarity"]
+    return np.log(never_negative(at["kernel"]) if at.begin is not None else at["kernel"])
+
+
+def scales_by_width(at: State) -> bool:
+    """Whether 1/sqrt(d_k) is the default scale."""
+    if at.score is not None:
+        return at.score.scaled
+    return at.begin == "scores" and at.config.d_k is not None
+
+
+def key_width(at: State) -> int:
+    """d_k: as it was given, else the width of one head's keys."""
+    if at.config.d_k is not None:
+        return at.config.d_k
+    if at.begin is None:
+        width: int = at.latest("key").shape[-1]
+        return width
+    raise UsageError("the scale 1/sqrt(d_k) needs d_k", hint="give d_k or scale beside the scores")
+
+
+def _checked(at: State, scale: Any) -> Any:
+    """The scale as a number of what is computed in. Raises UsageError where that has no such number."""
+    if at.dtype is None:
+        return scale
+    with np.errstate(over="ignore"):
+        now = float(at.dtype.type(scale))
+    if np.isinf(now) or (now == 0 and scale != 0):
+        what = f"a scale of {scale:g} is {'infinite' if now else 0} in {at.dtype}"
+        raise UsageError(what, hint="--dtype float64 computes in double precision")
+    return scale
+
+
+def within_support(at: State, s: Any) -> Any:
+    """s, but -inf where a kernel is 0: no scale and no cap brings it back."""
+    if at.begin is None and not at.has("kernel"):
+        return s
+    return hide(s, at["in_kernel_support"])
+
+
+def _is_scaled(at: State) -> bool:
+    return scales_by_width(at) or at.config.scale is not None or at.config.temperature is not None
+
+
+@value("root", "fact", per_head=False)
+def root(at: State) -> Any:
+    """sqrt(d_k), d_k the width of one head's keys."""
+    return math.sqrt(key_width(at))
+
+
+@value("scale", "fact", per_head=False)
+def scale(at: State) -> Any:
+    """The given scale, or 1/sqrt(d_k) where the score is scaled by width, over the temperature."""
+    config = at.config
+    if config.scale is not None:
+        return _checked(at, config.scale)
+    factor: Any = 1.0
+    if scales_by_width(at):
+        factor = 1 / at["root"] if at.is_given("root") else inverse_root(key_width(at)) if key_width(at) else 1.0
+    return _checked(at, factor if config.temperature is None else factor / config.temperature)
+
+
+def _told_scale(at: State) -> tuple[str, str]:
+    if at.config.scale is not None:
+        return "scores × scale", r"\mathit{scores} \cdot \mathit{scale}"
+    by_width, by_heat = scales_by_width(at), at.config.temperature is not None
+    below = " × ".join(["sqrt(d_k)"] * by_width + ["temperature"] * by_heat)
+    drawn = r" \cdot ".join([r"\sqrt{d_k}"] * by_width + [r"\mathit{temperature}"] * by_heat)
+    below = f"({below})" if " × " in below else below
+    return f"scores / {below}", rf"\frac{{\mathit{{scores}}}}{{{drawn}}}"
+
+
+@step("scaled", line="logits", axes=QUERY_KEY, per_head=True, begins=True, when=_is_scaled, formula="scores x scale",
+      told=_told_scale, about="scores x scale", shape="n x m", comes_of="it comes of --scale")  # fmt: skip
+def scaled(at: State) -> Any:
+    """scores x scale: for scaled-dot, and where a scale or temperature was given."""
+    return within_support(at, at.before("scaled") * at.scalar(at["scale"]))
+
+
+@step("capped", line="logits", axes=QUERY_KEY, per_head=True, when=lambda at: at.config.softcap is not None,
+      formula="c tanh(s / c)", latex=r"c \tanh(s / c)", about="c tanh(s / c), soft cap c", shape="n x m",
+      source="Bello et al. 2017, arXiv:1611.09940", comes_of="it comes of --softcap")  # fmt: skip
+def capped(at: State) -> Any:
+    """c tanh(s / c); a key out of reach stays out of reach."""
+    cap = at.config.softcap
+    assert cap is not None
+    s = at.before("capped")
+    if at.dtype is not None and abs(cap) > ENORMOUS_CAP:  # in float32 s / c would vanish, or c be infinite
+        return within_support(at, at.as_number(cap * np.tanh(s.astype(float) / cap)))
+    c = at.scalar(cap)
+    return within_support(at, c * np.tanh(s / c))
+
+
+@value("bias_table", "table")
+def bias_table(at: State) -> Any:
+    """All biases together, as they broadcast to (..., H, n, m)."""
+    return table_of_biases(at)
+
+
+@step("biased", line="logits", axes=QUERY_KEY, per_head=True, when=has_bias, formula="s + bias",
+      latex=r"s + \mathit{bias}", about="+ bias", shape="n x m", comes_of="it comes of --bias")  # fmt: skip
+def biased(at: State) -> Any:
+    """s + bias; -inf there hides a key."""
+    return at.before("biased") + at["bias_table"]
+
+
+@value("in_kernel_support", "fact")
+def in_kernel_support(at: State) -> Any:
+    """Where a kernel is not 0; where scores are handed over, -inf is how a hidden key is written."""
+    if at.begin is None and not at.has("kernel"):
+        return np.ones((1, 1, 1), dtype=bool)
+    return ~np.isneginf(at["scores"] if at.has("scores") else at[at.begin or "scores"])
+
+
+@value("allowed_by_bias", "fact")
+def allowed_by_bias(at: State) -> Any:
+    """Where the bias is not -inf."""
+    return ~np.isneginf(at["bias_table"]) if at.has("biased") else np.ones((1, 1, 1), dtype=bool)
+
+
+def _shown(at: State) -> Any:
+    if at.masks is None:
+        return np.ones((1, 1, 1), dtype=bool)
+    if isinstance(at, RowBlock):
+        return all_of(at.masks.predicates, at.indices(at.masks))
+    return at.masks.visible()
+
+
+@value("shown", "fact")
+def shown(at: State) -> Any:
+    """Where every mask lets a key be seen."""
+    return _shown(at)
+
+
+@value("visible", "fact")
+def visible(at: State) -> Any:
+    """Where a query sees a key: in reach, not barred by the bias, shown by every mask."""
+    if at.is_given("masked"):  # a number that stands there is one like any other
+        return ~np.isneginf(at["masked"])
+    return at["in_kernel_support"] & at["allowed_by_bias"] & at["shown"]
+
+
+@value("normalized_over", "fact")
+def normalized_over(at: State) -> Any:
+    """Where a key has a say in the normalizer: visible, or hidden by a finite mask value in a row that sees some."""
+    if np.isneginf(at.config.mask_value) or at.masks is None or at.is_given("masked"):
+        return at["visible"]
+    sees = np.any(at["visible"], axis=-1, keepdims=True)
+    return at["visible"] | (sees & ~at["shown"])
+
+
+@step("masked", line="logits", axes=QUERY_KEY, per_head=True, begins=True, hides=True,
+      when=lambda at: bool(at.config.masks), formula="s where visible", latex=r"s \text{ where visible}",
+      about="hidden cells at -inf or the mask value", shape="n x m", comes_of="it comes of --mask")  # fmt: skip
+def masked(at: State) -> Any:
+    """s, but the mask value where a mask hides the key, and -inf where it has no say at all."""
+    hidden = np.where(at["shown"], at.before("masked"), at.scalar(at.config.mask_value))
+    return hide(hidden, at["normalized_over"])
+
+
+def hide(s: Any, over: Array) -> Any:
+    """s, but -inf where a key has no say."""
+    if over.all():
+        return s
+    return np.where(over, s, s.dtype.type(-np.inf) if isinstance(s, np.ndarray) else -np.inf)
+
+
+@value("logits", "fact")
+def logits(at: State) -> Any:
+    """The scores as they enter the normalizer, -inf where a key has no say."""
+    s = at.latest("logits")
+    over = at["normalized_over"]
+    return s if at.name_latest("logits") == "masked" else hide(s, over)

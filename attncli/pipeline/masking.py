@@ -1,0 +1,249 @@
+"""How masks work: the indices they are asked about, their arguments, and several combined with &.
+
+A predicate takes `ScoreIndices` and returns booleans that broadcast to (*batch, H, n, m), H = 1 where there are no
+heads. Masks are asked for any part of the scores, so that a block can be masked, or skipped, without the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from attncli.errors import ShapeError, UsageError
+from attncli.lazy import Array, np
+from attncli.registry import Entry, Registry, check_call
+
+
+@dataclass(kw_only=True, eq=False)
+class MaskEntry(Entry):
+    """A mask as it is registered: function(shape, argument) -> predicate on `ScoreIndices`.
+
+    spec: how it is written. takes: what its argument is, "" for none. parse: the argument in its one form.
+    aligned: whether it asks for a query's position. by_offset: whether it looks only at position - key.
+    """
+
+    spec: str
+    takes: Literal["", "numbers", "array", "numbers or array"] = ""
+    parse: Callable[[str, Any], Any] | None = None
+    aligned: bool = False
+    by_offset: bool = False
+
+
+MASKS: Registry[MaskEntry] = Registry("mask", MaskEntry)
+mask = MASKS
+
+ALIGNMENTS = ("top-left", "bottom-right")
+
+
+@dataclass
+class ScoreIndices:
+    """Where scores lie: index arrays that broadcast to the part of (*batch, H, n, m) that is asked for.
+
+    query and key count from 0; position is the place of a query among the keys, as the alignment puts it.
+    """
+
+    sequence: Array
+    head: Array
+    query: Array
+    key: Array
+    position: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """What they broadcast to."""
+        return np.broadcast_shapes(
+            self.sequence.shape, self.head.shape, self.query.shape, self.position.shape, self.key.shape
+        )
+
+    def part(self, queries: slice | Array, keys: slice = slice(None)) -> ScoreIndices:
+        """The part of the given rows and columns."""
+        return replace(
+            self, query=self.query[queries, :], position=self.position[..., queries, :], key=self.key[keys]
+        )
+
+
+@dataclass
+class ScoreShape:
+    """The sizes of the scores: batch axes, H heads (None without), n queries, m keys, of them `past`."""
+
+    batch: tuple[int, ...]
+    heads: int | None
+    n: int
+    m: int
+    past: int = 0
+
+    @property
+    def sequences(self) -> int:
+        """How many sequences the batch axes count together."""
+        return int(np.prod(self.batch, dtype=int))
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """(*batch, H): the axes before queries and keys."""
+        return (*self.batch, self.heads or 1)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(*batch, H, n, m)."""
+        return (*self.batch, self.heads or 1, self.n, self.m)
+
+    def indices(self, alignment: str) -> ScoreIndices:
+        """The indices of all scores; the query's position follows the alignment (and past keys, in top-left)."""
+        sequence = np.arange(self.sequences).reshape((*self.batch, 1, 1, 1))
+        head = np.arange(self.heads or 1).reshape(-1, 1, 1)
+        query = np.arange(self.n)[:, None]
+        offset = self.past if alignment == "top-left" else self.m - self.n
+        return ScoreIndices(sequence, head, query, np.arange(self.m), query + offset)
+
+
+@dataclass
+class MaskSpec:
+    """A mask with its arguments, as it was asked for; `bind` makes it for given sizes."""
+
+    name: str
+    function: Callable[..., Any]
+    argument: Any = None
+    alignment: str | None = None
+    entry: MaskEntry | None = None
+
+    @property
+    def aligned(self) -> bool:
+        """Whether it asks for a query's position."""
+        return self.entry is not None and self.entry.aligned
+
+    @property
+    def by_offset(self) -> bool:
+        """Whether it looks only at position - key."""
+        return self.entry is not None and self.entry.by_offset
+
+    @property
+    def text(self) -> str:
+        """The mask as it is written in an option, an array left out: `window:2,0`, `causal:bottom-right`, `keep`."""
+        parts = [self.name]
+        argument = self.argument
+        if isinstance(argument, np.ndarray):
+            argument = argument.tolist() if argument.ndim == 1 and self.entry and self.entry.parse else None
+        if argument is not None:
+            halves = argument if argument and isinstance(argument[0], list) else [argument]
+            parts.append("/".join(",".join(_spelled(part) for part in half) for half in halves))
+        if self.alignment is not None:
+            parts.append(self.alignment)
+        return ":".join(parts)
+
+
+def _spelled(part: Any) -> str:
+    return f"{part:.17g}" if isinstance(part, float) else str(part)
+
+
+def split_spec(text: str) -> tuple[str, str | None, str | None]:
+    """`window:2,0:bottom-right` as ("window", "2,0", "bottom-right"). Raises InputError for an unknown name."""
+    name, _, rest = text.strip().partition(":")
+    entry = MASKS.find(name)
+    if not entry.aligned:
+        return name, rest or None, None
+    head, _, last = rest.rpartition(":")
+    if last in ALIGNMENTS:
+        return name, head or None, last
+    return name, rest or None, None
+
+
+_PREDICATE = (
+    "mask(at) gives booleans (..., n, m); at.query, at.key, at.position, at.head and at.sequence are arrays of indices "
+    "from 0, as in at.key <= at.position"
+)
+
+
+def mask_spec(name: str | Callable[..., Any], argument: Any = None, alignment: str | None = None) -> MaskSpec:
+    """A registered mask with its argument (text, numbers or an array), or any predicate on `ScoreIndices`.
+
+    Raises UsageError where the argument makes no sense for that mask.
+    """
+    if callable(name):
+        check_call(name, "mask", ["at"], _PREDICATE)
+        called = getattr(name, "__name__", "callable")
+        return MaskSpec(called, lambda shape, _: lambda at: _booleans(called, name(at), at, shape))
+    entry = MASKS.find(name)
+    if alignment is not None and not entry.aligned:
+        raise UsageError(f"the mask {name!r} has no alignment", hint=f"it is {entry.formula}")
+    if alignment is not None and alignment not in ALIGNMENTS:
+        raise UsageError(f"unknown alignment {alignment!r} of the mask {name!r}", hint=" or ".join(ALIGNMENTS))
+    if not entry.takes and argument is not None:
+        hint = entry.spec.replace(" |", ",") if entry.aligned else None
+        raise UsageError(f"the mask {name!r} takes no argument, but got {argument!r}", hint=hint)
+    if entry.takes and argument is None:
+        raise UsageError(f"the mask {name!r} needs an argument", hint=f"{entry.spec}: {entry.formula}")
+    if entry.parse is not None:
+        argument = entry.parse(name, argument)
+    return MaskSpec(name, entry.function, argument, alignment, entry)
+
+
+def _booleans(name: str, given: Any, at: ScoreIndices, shape: ScoreShape) -> Array:
+    """What a predicate of the user's own gave, once it is sure that it says something of each score."""
+    shown = np.asarray(given)
+    if shown.dtype.kind not in "biuf":
+        raise UsageError(f"the mask {name!r} gave {given!r:.40}, not booleans", hint="as in at.key <= at.position")
+    if shape.heads is None and 2 < shown.ndim < len(shape.shape):
+        shown = shown[..., None, :, :]  # one table a sequence
+    try:
+        np.broadcast_to(shown, at.shape)
+    except ValueError:
+        sizes = at.shape if shape.heads is not None else (*at.shape[:-3], *at.shape[-2:])
+        what = f"the mask {name!r} gave {shown.shape}, which does not broadcast to {sizes}"
+        raise ShapeError(what, hint="(..., queries, keys), as at.key <= at.position is") from None
+    return shown
+
+
+class Masks:
+    """All masks of a problem, bound to its sizes: a key is visible where every mask lets it be."""
+
+    def __init__(self, specs: Sequence[MaskSpec], shape: ScoreShape, default: str = "top-left") -> None:
+        named = {spec.alignment for spec in specs if spec.alignment is not None}
+        if len(named) > 1:
+            raise UsageError("two masks name different alignments", hint="name one; the others follow it")
+        self.alignment = named.pop() if named else default
+        self.notes: list[str] = []
+        silent = [spec for spec in specs if spec.aligned and spec.alignment is None]
+        if silent and shape.n != shape.m:
+            self._note_alignment(silent, shape, next((spec.name for spec in specs if spec.alignment), None))
+        self.indices = shape.indices(self.alignment)
+        self.texts = [spec.text if not spec.aligned else replace(spec, alignment=self.alignment).text for spec in specs]
+        # Each with whether it looks only at i - j, so that a tile can ask once for a whole diagonal.
+        self.predicates = [(spec.function(shape, spec.argument), spec.by_offset) for spec in specs]
+        for predicate, _ in self.predicates:
+            note = getattr(predicate, "note", None)
+            if note:
+                self.notes.append(note)
+
+    def visible(self, queries: slice = slice(None), keys: slice = slice(None)) -> Array:
+        """Booleans that broadcast to that part of (*batch, H, n, m)."""
+        return all_of(self.predicates, self.indices.part(queries, keys))
+
+    def hidden_by(self, place: int) -> Array:
+        """Where the mask at a place of the list hides a key, whatever the others say."""
+        return ~all_of(self.predicates[place : place + 1], self.indices)
+
+    def _note_alignment(self, silent: list[MaskSpec], shape: ScoreShape, by: str | None) -> None:
+        """Tell which alignment masks get that name none. by: the mask that names one for all."""
+        names = " and ".join(dict.fromkeys(spec.name for spec in silent))
+        if by is not None:
+            self.notes.append(f"{names}: aligned {self.alignment}, as {by} says")
+            return
+        if shape.past and self.alignment == "top-left":
+            self.notes.append(
+                f"{names}: {shape.n} queries right after {shape.past} past keys (top-left); "
+                "name :bottom-right for the other alignment"
+            )
+            return
+        self.notes.append(
+            f"{names}: the scores are {shape.n} x {shape.m}, not square; aligned {self.alignment} "
+            f"(name :top-left or :bottom-right to say which)"
+        )
+
+
+def all_of(predicates: Sequence[tuple[Callable[[ScoreIndices], Any], bool]], at: ScoreIndices) -> Array:
+    """Where every predicate lets a key be seen."""
+    visible: Array = np.ones((at.query.shape[0], at.key.size), dtype=bool)
+    for predicate, _ in predicates:
+        visible = visible & np.asarray(predicate(at), dtype=bool)
+    return visible

@@ -1,0 +1,249 @@
+"""Masks: each one decorated function that gives a predicate on indices: is this key visible to this query?
+
+Letters: i is a query's position among the keys, j a key's, both from 0. A mask takes the sizes it is for
+(`ScoreShape`) and its argument, checks that they fit, and returns the predicate, which is asked for any part of the scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attncli.errors import ShapeError, UsageError
+from attncli.lazy import Array, np
+from attncli.pipeline.maskargs import as_numbers, is_whole, score_table, whole_numbers
+from attncli.pipeline.masking import MASKS, Masks, MaskSpec, ScoreIndices, ScoreShape, mask, mask_spec, split_spec
+
+__all__ = ["MASKS", "MaskSpec", "Masks", "ScoreIndices", "ScoreShape", "mask", "mask_spec", "split_spec"]
+
+Predicate = Callable[[ScoreIndices], Array]
+
+
+@mask(
+    "causal",
+    formula="j <= i",
+    source="Vaswani et al. 2017, arXiv:1706.03762",
+    aligned=True,
+    by_offset=True,
+    spec="causal | causal:top-left | causal:bottom-right",
+)
+def causal(shape: ScoreShape, _: None) -> Predicate:
+    """A query sees the keys up to its own position."""
+    return lambda at: at.key <= at.position
+
+
+def _window(name: str, argument: Any) -> list[int | str]:
+    parts = argument.split(",") if isinstance(argument, str) else list(argument)
+    if len(parts) != 2:
+        raise UsageError(f"window takes two numbers, not {len(parts)}", hint="window:L,R, `*` for no limit")
+    return ["*" if str(part).strip() == "*" else whole_numbers(name, [part])[0] for part in parts]
+
+
+@mask(
+    "window",
+    formula="i - L <= j <= i + R",
+    source="Beltagy, Peters, Cohan 2020, arXiv:2004.05150",
+    aligned=True,
+    takes="numbers",
+    parse=_window,
+    by_offset=True,
+    spec="window:L,R | window:L,R:bottom-right",
+)
+def window(shape: ScoreShape, limits: list[int | str]) -> Predicate:
+    """A query sees L keys to the left of its position, its own, and R to the right; `*` is no limit."""
+    left, right = (np.inf if limit == "*" else limit for limit in limits)
+    return lambda at: (at.position - left <= at.key) & (at.key <= at.position + right)
+
+
+@mask(
+    "lengths",
+    formula="j among the first L: one L for all, one a sequence; of one sequence, one a query",
+    source="d2l.ai 11.3 (valid lengths)",
+    takes="numbers or array",
+    parse=as_numbers,
+    spec="lengths:3,2 | lengths:FILE",
+)
+def lengths(shape: ScoreShape, numbers: Array) -> Predicate:
+    """Only the first keys of each sequence are real, the rest is padding. Past keys count."""
+    if numbers.ndim == 2:
+        return _by_query("lengths", shape, numbers)
+    numbers = _within_keys("lengths", numbers, shape)
+    if numbers.size == 1:
+        return lambda at: at.key < numbers.reshape(())
+    if shape.sequences == 1:
+        if numbers.size == shape.n:
+            return _by_query("lengths", shape, numbers)
+        raise ShapeError(
+            f"lengths has {numbers.size} numbers, but there is one sequence of {shape.n} queries",
+            hint=f"give one number for all, or {shape.n}, one a query",
+        )
+    if numbers.size != shape.sequences:
+        raise ShapeError(
+            f"lengths has {numbers.size} numbers, but there are {shape.sequences} sequences",
+            hint="give one number for all, or one a sequence; lengths-per-query counts by query",
+        )
+    return lambda at: at.key < numbers.reshape(-1)[at.sequence]
+
+
+@mask(
+    "lengths-per-query",
+    formula="j among the first L_i, one L a query",
+    source="d2l.ai 11.3 (valid lengths)",
+    takes="numbers or array",
+    parse=as_numbers,
+    spec="lengths-per-query:3,2 | lengths-per-query:FILE",
+)
+def lengths_per_query(shape: ScoreShape, numbers: Array) -> Predicate:
+    """As lengths, with a length of its own for each query; a file is sequences x queries."""
+    return _by_query("lengths-per-query", shape, numbers)
+
+
+def _by_query(name: str, shape: ScoreShape, numbers: Array) -> Predicate:
+    table = np.atleast_2d(_within_keys(name, numbers, shape))
+    if table.shape[1] != shape.n or table.shape[0] not in (1, shape.sequences):
+        raise ShapeError(
+            f"{name} is {table.shape[0]} x {table.shape[1]}, but there are "
+            f"{shape.sequences} sequences of {shape.n} queries",
+            hint="one number a query, and one row a sequence where they differ",
+        )
+    table = np.broadcast_to(table, (shape.sequences, shape.n))
+    return lambda at: at.key < table[at.sequence, at.query]
+
+
+@mask(
+    "keys", formula="by key: 1 = visible", source="padding masks", takes="numbers", parse=as_numbers, spec="keys:1,1,0"
+)
+def keys(shape: ScoreShape, numbers: Array) -> Predicate:
+    """Which keys may be seen at all, by every query."""
+    if numbers.ndim != 1 or numbers.size != shape.m:
+        raise ShapeError(f"keys has {numbers.size} numbers, but there are {shape.m} keys", hint="one 0 or 1 a key")
+    shown = _zero_or_one("keys", numbers)
+    return lambda at: shown[at.key]
+
+
+@mask(
+    "prefix",
+    formula="j <= i or j < N",
+    source="Raffel et al. 2020, arXiv:1910.10683",
+    aligned=True,
+    takes="numbers",
+    parse=whole_numbers,
+    spec="prefix:N",
+)
+def prefix(shape: ScoreShape, argument: list[int]) -> Predicate:
+    """Causal, and the first N keys for all."""
+    if len(argument) != 1 or not 0 <= argument[0] <= shape.m:
+        raise UsageError(
+            f"prefix:{','.join(map(str, argument))} does not fit {shape.m} keys", hint=f"one number in 0..{shape.m}"
+        )
+    return lambda at: (at.key <= at.position) | (at.key < argument[0])
+
+
+def _segments(name: str, argument: Any) -> Any:
+    if isinstance(argument, str):
+        if argument.count("/") > 1:
+            raise UsageError("segments takes one `/` at most", hint="segments:0,0,1 or segments:0,1/0,0,1")
+        return [whole_numbers(name, part, negative=True) for part in argument.split("/")]
+    halves = argument if argument and all(isinstance(part, list | tuple) for part in argument) else [argument]
+    return [whole_numbers(name, part, negative=True) for part in halves]
+
+
+@mask(
+    "segments",
+    formula="the same number: segment(i) = segment(j)",
+    source="packed sequences",
+    takes="numbers",
+    parse=_segments,
+    spec="segments:0,0,1 | segments:0,1/0,0,1",
+)
+def segments(shape: ScoreShape, halves: list[list[int]]) -> Predicate:
+    """Several texts in one row see themselves only; the keys' numbers stand after a `/` where they differ."""
+    of_queries, of_keys = np.array(halves[0]), np.array(halves[-1])
+    if of_queries.size != shape.n or of_keys.size != shape.m:
+        raise ShapeError(
+            f"segments has {of_queries.size} numbers for {shape.n} queries and {of_keys.size} for {shape.m} keys",
+            hint="segments:QUERIES or segments:QUERIES/KEYS, as in segments:0,1/0,0,1",
+        )
+    return lambda at: of_queries[at.query] == of_keys[at.key]
+
+
+@mask(
+    "dilated",
+    formula="i - j is a multiple of S",
+    source="Child et al. 2019, arXiv:1904.10509",
+    aligned=True,
+    takes="numbers",
+    parse=whole_numbers,
+    by_offset=True,
+    spec="dilated:S",
+)
+def dilated(shape: ScoreShape, argument: list[int]) -> Predicate:
+    """Every S-th key, counted from the query's own position."""
+    if len(argument) != 1 or argument[0] < 1:
+        raise UsageError(f"dilated:{','.join(map(str, argument))} makes no sense", hint="one whole number from 1 on")
+    return lambda at: (at.position - at.key) % argument[0] == 0
+
+
+@mask(
+    "keep",
+    formula="1 or true = visible",
+    source="torch scaled_dot_product_attention, jax, onnx",
+    takes="array",
+    spec="keep:FILE",
+)
+def keep(shape: ScoreShape, array: Array) -> Predicate:
+    """A table of what may be seen; one row of keys serves all queries."""
+    return _table("keep", array, shape, lambda table: table)
+
+
+@mask("block", formula="1 or true = hidden", source="torch MultiheadAttention", takes="array", spec="block:FILE")
+def block(shape: ScoreShape, array: Array) -> Predicate:
+    """A table of what must not be seen; one row of keys serves all queries."""
+    return _table("block", array, shape, np.logical_not)
+
+
+class TablePredicate:
+    """A table of booleans, read at the indices that are asked for; `note` tells what an axis was taken for."""
+
+    def __init__(self, table: Array, shape: ScoreShape, note: str | None) -> None:
+        self.table = table
+        self.shape = shape
+        self.note = note
+
+    def __call__(self, at: ScoreIndices) -> Array:
+        rows = slice(None) if self.table.shape[-2] == 1 else _run(at.query[:, 0])
+        found: Array = self.table[..., rows, :][..., _run(at.key)]
+        if found.ndim > 2 and (at.sequence.size < self.shape.sequences or at.head.size < self.shape.lead[-1]):
+            whole = np.broadcast_to(found, (*self.shape.lead, *found.shape[-2:]))
+            whole = whole.reshape(self.shape.sequences, *whole.shape[-3:])
+            found = whole[at.sequence.ravel()][:, at.head.ravel()].reshape(*at.sequence.shape[:-3], -1, *found.shape[-2:])
+        return found
+
+
+def _run(indices: Array) -> Array | slice:
+    """Neighbouring indices as a slice, which copies nothing."""
+    if indices.size and indices[-1] - indices[0] + 1 == indices.size:
+        return slice(int(indices[0]), int(indices[-1]) + 1)
+    return indices
+
+
+def _table(name: str, array: Array, shape: ScoreShape, meaning: Callable[[Array], Array]) -> TablePredicate:
+    table, note = score_table(name, np.asarray(array), shape)
+    return TablePredicate(meaning(_zero_or_one(name, table)), shape, note)
+
+
+def _zero_or_one(name: str, array: Array) -> Array:
+    if array.dtype != bool and not np.all((array == 0) | (array == 1)):
+        odd = array[~((array == 0) | (array == 1))].flat[0]
+        raise UsageError(
+            f"the mask {name!r} holds {odd}: only 0 and 1, or true and false, have a meaning there",
+            hint="numbers to be added to the scores are a --bias",
+        )
+    return array.astype(bool)
+
+
+def _within_keys(name: str, numbers: Array, shape: ScoreShape) -> Array:
+    for number in numbers.ravel().tolist():
+        if not is_whole(number) or not 0 <= number <= shape.m:
+            raise UsageError(f"{name}: {number:g} is not among 0..{shape.m}, the number of keys")
+    return numbers.astype(np.int64)

@@ -1,0 +1,177 @@
+"""Normalizers: what turns a row of scores into a row of weights. A hidden cell has weight 0 in each.
+
+Letters: logits (..., n, m), over broadcasts to it, True where a key has a say; the weights are (..., n, m).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from attncli.lazy import Array, np
+from attncli.registry import Entry, Registry, check_call
+
+
+@dataclass(kw_only=True, eq=False)
+class NormalizerEntry(Entry):
+    """A normalizer as it is registered: function(logits, over) -> weights.
+
+    sums_to_one: whether a row of weights does. monotone: whether a weight grows with its own score and never with the
+    others; None: where no score is negative.
+    error: how an error of the scores reaches the weights: "relative" to the weight, or "absolute".
+    exponentials: whether the weights are shares of e^s, so that there are steps for e^s and its sum.
+    of_kernel: whether it takes the values of a kernel. visible_only: whether what a finite mask value hides has
+    weight 0 all the same.
+    """
+
+    sums_to_one: bool
+    monotone: bool | None
+    error: Literal["relative", "absolute"]
+    exponentials: bool = False
+    of_kernel: bool = False
+    visible_only: bool = False
+
+
+NORMALIZERS: Registry[NormalizerEntry] = Registry("normalizer", NormalizerEntry)
+normalizer = NORMALIZERS
+
+
+def find_normalizer(name: str | Callable[..., Array]) -> NormalizerEntry:
+    """The registered normalizer of that name, or any g(logits, visible) -> (..., n, m)."""
+    if callable(name):
+        hint = "normalizer(logits, visible) gives weights; all three are (..., n, m), visible of booleans"
+        check_call(name, "normalizer", ["logits", "visible"], hint)
+        called = getattr(name, "__name__", "callable")
+        return NormalizerEntry(name=called, function=name, sums_to_one=False, monotone=False, error="absolute")
+    return NORMALIZERS.find(name)
+
+
+@normalizer(
+    "softmax",
+    formula="e^s / sum e^s",
+    latex=r"e^{s} / \textstyle\sum e^{s}",
+    source="Bridle 1990",
+    sums_to_one=True,
+    monotone=True,
+    error="relative",
+    exponentials=True,
+)
+def softmax(logits: Array, over: Array) -> Array:
+    """The exponentials' shares; the row's maximum is subtracted first, so that large scores are ordinary numbers."""
+    shifted = exp_shifted(logits, over)
+    return shifted / _or_one(shifted.sum(axis=-1, keepdims=True))
+
+
+@normalizer(
+    "sum",
+    formula="s / sum s (of kernel values, where the score is a kernel)",
+    latex=r"s / \textstyle\sum s",
+    source="Nadaraya 1964",
+    sums_to_one=True,
+    monotone=None,
+    error="absolute",
+    of_kernel=True,
+    visible_only=True,
+)
+def by_sum(logits: Array, over: Array) -> Array:
+    """Each value's share of the sum of what has a say; a sum of 0 is an empty row."""
+    shown = np.where(over, logits, 0)
+    return shown / _or_one(shown.sum(axis=-1, keepdims=True))
+
+
+@normalizer(
+    "hardmax",
+    formula="1 for the largest, ties share",
+    latex=r"\text{1 for the largest, ties share}",
+    source="Murphy, Probabilistic Machine Learning, ch. 15",
+    sums_to_one=True,
+    monotone=True,
+    error="absolute",
+)
+def hardmax(logits: Array, over: Array) -> Array:
+    """All weight for the key of the largest score; equal ones share."""
+    largest = row_maximum(logits, over)
+    best = (over & (logits == largest)).astype(logits.dtype)
+    best = best / _or_one(best.sum(axis=-1, keepdims=True))
+    return np.where(np.isnan(largest) & over, np.nan, best)
+
+
+@normalizer(
+    "sparsemax",
+    formula="max(0, s - tau), tau such that the sum is 1",
+    latex=r"\max(0, s - \tau)",
+    source="Martins, Astudillo 2016, arXiv:1602.02068",
+    sums_to_one=True,
+    monotone=True,
+    error="absolute",
+)
+def sparsemax(logits: Array, over: Array) -> Array:
+    """The point of the simplex nearest to the scores: small weights are exactly 0."""
+    largest = row_maximum(logits, over)
+    with np.errstate(invalid="ignore"):
+        shifted = np.where(over, logits - largest, -np.inf)
+    descending = -np.sort(-shifted, axis=-1)
+    counts = np.arange(1, logits.shape[-1] + 1, dtype=logits.dtype)
+    with np.errstate(invalid="ignore"):
+        # -inf would spoil the running sums; such a key is never in the support.
+        sums = np.cumsum(np.where(np.isneginf(descending), 0, descending), axis=-1)
+        support = (1 + counts * descending > sums) & ~np.isneginf(descending)
+        size = np.maximum(support.sum(axis=-1, keepdims=True), 1)
+        tau = (np.take_along_axis(sums, size - 1, axis=-1) - 1) / size if logits.shape[-1] else np.zeros_like(largest)
+        weights = np.maximum(shifted - tau, 0)
+    return np.where(over, np.where(np.isnan(tau), np.nan, weights), 0)
+
+
+@normalizer(
+    "sigmoid",
+    formula="1 / (1 + e^-s)",
+    latex=r"1 / (1 + e^{-s})",
+    source="Ramapuram et al. 2024, arXiv:2409.04431",
+    sums_to_one=False,
+    monotone=True,
+    error="relative",
+)
+def sigmoid(logits: Array, over: Array) -> Array:
+    """Each key for itself; the row need not sum to 1."""
+    e = np.exp(-np.abs(np.where(over, logits, 0)))
+    return np.where(over, np.where(logits >= 0, 1 / (1 + e), e / (1 + e)), 0)
+
+
+@normalizer(
+    "none",
+    formula="s",
+    latex="s",
+    source="the scores themselves",
+    sums_to_one=False,
+    monotone=True,
+    error="absolute",
+    visible_only=True,
+)
+def none(logits: Array, over: Array) -> Array:
+    """The scores are the weights; the row need not sum to 1."""
+    return np.where(over, logits, 0)
+
+
+def row_maximum(logits: Array, over: Array) -> Array:
+    """The largest score that counts of each row, (..., n, 1); 0 in a row that counts none; NaN where one is NaN."""
+    if logits.shape[-1] and over.all():
+        greatest: Array = logits.max(axis=-1, keepdims=True)
+        return greatest
+    shown = np.where(over, logits, -np.inf)
+    largest: Array = shown.max(axis=-1, keepdims=True, initial=-np.inf)
+    nothing = ~np.any(over, axis=-1, keepdims=True)
+    return np.where(nothing, logits.dtype.type(0), largest)
+
+
+def exp_shifted(logits: Array, over: Array) -> Array:
+    """e^(s - largest), 0 where hidden. +inf or NaN in what counts gives NaN."""
+    with np.errstate(invalid="ignore"):
+        if over.all():
+            exponentials: Array = np.exp(logits - row_maximum(logits, over))
+            return exponentials
+        return np.where(over, np.exp(np.where(over, logits, 0) - row_maximum(logits, over)), 0)
+
+
+def _or_one(total: Array) -> Array:
+    return np.where(total == 0, 1, total)

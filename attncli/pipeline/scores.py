@@ -1,0 +1,339 @@
+"""Score functions f(q, k): each one decorated function that reads like the formula of its source.
+
+Letters: q is (..., n, d_q), k is (..., m, d_k), a score is (..., n, m); h is the width of a hidden layer.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from attncli.errors import ShapeError, UsageError, unknown
+from attncli.lazy import Array, np
+from attncli.pipeline.tight import directions, distances, within
+from attncli.registry import Entry, Registry, check_call
+
+Kernel = Literal["value", "log"] | None
+
+
+@dataclass(kw_only=True, eq=False)
+class ScoreEntry(Entry):
+    """A score as it is registered: function(q, k, *, parameters) -> (..., n, m).
+
+    kernel: None where it is none; else what the function gives, the kernel's "value" or its "log".
+    scaled: whether 1/sqrt(d_k) is its default scale. dots: whether it is the plain product q k^T.
+    inside: by q, k and parameters, how many numbers it holds for each pair of a query and a key.
+    raw: its formula without the scale.
+    """
+
+    kernel: Kernel
+    scaled: bool = False
+    dots: bool = False
+    inside: Callable[..., int] = lambda q, k, **parameters: 1
+    raw: str = ""
+
+
+SCORES: Registry[ScoreEntry] = Registry("score", ScoreEntry)
+score = SCORES
+
+
+@dataclass
+class ScoreSpec:
+    """A score function with its parameters filled in."""
+
+    name: str
+    function: Callable[..., Any]
+    parameters: dict[str, Any] = field(default_factory=dict)
+    entry: ScoreEntry | None = None
+
+    @property
+    def kernel(self) -> Kernel:
+        """What the function gives of a kernel, "value" or "log"; None where it is no kernel."""
+        return self.entry.kernel if self.entry else None
+
+    @property
+    def scaled(self) -> bool:
+        """Whether 1/sqrt(d_k) is its default scale."""
+        return self.entry is not None and self.entry.scaled
+
+    @property
+    def dots(self) -> bool:
+        """Whether it is the plain product q k^T."""
+        return self.entry is not None and self.entry.dots
+
+    def __call__(self, q: Array, k: Array) -> Array:
+        """The score (or what `kernel` says) of every query with every key, (..., n, m)."""
+        result: Array = self.function(q, k, **self.parameters)
+        return result
+
+
+def score_spec(name: str | Callable[..., Any], parameters: Mapping[str, Any] | None = None) -> ScoreSpec:
+    """A registered score, or any f(q, k, *, ...) -> (..., n, m), with its parameters.
+
+    Raises UsageError for a parameter that the score does not have, or one that it needs and did not get.
+    """
+    parameters = dict(parameters or {})
+    if callable(name):
+        hint = "score(q, k, **parameters) gives (..., n, m); q is (..., n, d_q), k is (..., m, d_k)"
+        check_call(name, "score", ["q", "k"], hint, parameters)
+        return ScoreSpec(getattr(name, "__name__", "callable"), name, parameters)
+    entry = SCORES.find(name)
+    for given in parameters:
+        if given not in entry.parameters:
+            raise unknown("parameter", given, entry.parameters or ["none at all"], of=f"the score {name!r}")
+    required = [given for given, default in entry.parameters.items() if default is inspect.Parameter.empty]
+    missing = [given for given in required if given not in parameters]
+    if missing:
+        raise UsageError(
+            f"the score {name!r} needs {' and '.join(missing)}",
+            hint=f"--param {missing[0]}=FILE, or score: {{name: {name}, {missing[0]}: ...}}; f(q, k) = {entry.formula}",
+        )
+    for given, value in parameters.items():
+        if isinstance(entry.parameters[given], float | int):
+            parameters[given] = _number(name, given, value, positive=entry.kernel is not None)
+    return ScoreSpec(name, entry.function, parameters, entry)
+
+
+def _number(score: str, name: str, value: Any, *, positive: bool) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} of the score {score!r} is a number, not {value!r}") from None
+    if not math.isfinite(number) or (positive and number <= 0):
+        wanted = "positive" if positive else "finite"
+        raise UsageError(f"{name} of the score {score!r} must be a {wanted} number, not {number:g}")
+    return number
+
+
+@score(
+    "scaled-dot",
+    formula="q . k / sqrt(d_k)",
+    raw="q . k",
+    latex=r"q \cdot k",
+    source="Vaswani et al. 2017, arXiv:1706.03762",
+    kernel=None,
+    scaled=True,
+    dots=True,
+)
+@score(
+    "dot",
+    formula="q . k",
+    latex=r"q \cdot k",
+    source="Luong, Pham, Manning 2015, arXiv:1508.04025",
+    kernel=None,
+    dots=True,
+)
+def dot(q: Array, k: Array) -> Array:
+    """Compare queries and keys of equal size by their dot product.
+
+    q: (..., n, d_k)   k: (..., m, d_k)   ->   (..., n, m)
+    """
+    _same_width(q, k)
+    return q @ k.mT
+
+
+@score(
+    "general",
+    formula="q W k",
+    latex=r"q\,W\,k",
+    source="Luong, Pham, Manning 2015, arXiv:1508.04025",
+    kernel=None,
+)
+def general(q: Array, k: Array, *, W: Array) -> Array:
+    """Compare queries and keys of unlike size through one matrix.
+
+    q: (..., n, d_q)   k: (..., m, d_k)   W: (d_q, d_k)   ->   (..., n, m)
+    """
+    _is_matrix("W", W, "d_q x d_k", q.shape[-1], k.shape[-1])
+    return q @ W @ k.mT
+
+
+@score(
+    "concat",
+    formula="v . tanh(W [q; k])",
+    latex=r"v \cdot \tanh(W [q; k])",
+    source="Luong, Pham, Manning 2015, arXiv:1508.04025",
+    kernel=None,
+    inside=lambda q, k, W, v: W.shape[0],
+)
+def concat(q: Array, k: Array, *, W: Array, v: Array) -> Array:
+    """Compare queries and keys, one under the other, through a hidden layer of width h.
+
+    q: (..., n, d_q)   k: (..., m, d_k)   W: (h, d_q + d_k)   v: (h,)   ->   (..., n, m)
+    """
+    d_q = q.shape[-1]
+    _is_matrix("W", W, "h x (d_q + d_k)", None, d_q + k.shape[-1])
+    scores: Array = additive(q, k, W_q=W[:, :d_q], W_k=W[:, d_q:], w_v=v)
+    return scores
+
+
+@score(
+    "additive",
+    formula="w_v . tanh(W_q q + W_k k)",
+    latex=r"w_v \cdot \tanh(W_q q + W_k k)",
+    source="Bahdanau, Cho, Bengio 2015, arXiv:1409.0473",
+    kernel=None,
+    inside=lambda q, k, W_q=None, **_: q.shape[-1] if W_q is None else W_q.shape[0],
+)
+def additive(
+    q: Array, k: Array, *, W_q: Array | None = None, W_k: Array | None = None, w_v: Array | None = None
+) -> Array:
+    """Compare queries and keys of unlike size through a hidden layer of width h.
+
+    q: (..., n, d_q)   k: (..., m, d_k)   W_q: (h, d_q)   W_k: (h, d_k)   w_v: (h,)   ->   (..., n, m)
+    W_q and W_k left out are the identity, w_v left out is ones: the form of framework layers.
+    """
+    q_h, k_h, w = hidden_layer(q, k, W_q, W_k, w_v)
+    return np.tanh(q_h[..., :, None, :] + k_h[..., None, :, :]) @ w
+
+
+@score(
+    "cosine",
+    formula="q . k / (|q| |k|)",
+    latex=r"\frac{q \cdot k}{|q|\,|k|}",
+    source="Graves, Wayne, Danihelka 2014, arXiv:1410.5401",
+    kernel=None,
+)
+def cosine(q: Array, k: Array) -> Array:
+    """The dot product of the directions, within [-1, 1]; a zero vector is like nothing, 0.
+
+    q: (..., n, d_k)   k: (..., m, d_k)   ->   (..., n, m)
+    """
+    _same_width(q, k)
+    cosines: Array = np.clip(directions(q) @ directions(k).mT, -1, 1)
+    return cosines
+
+
+@score(
+    "gaussian",
+    formula="exp(-|q - k|^2 / (2 sigma^2))",
+    latex=r"\exp\left(-\frac{|q - k|^2}{2 \sigma^2}\right)",
+    source="Nadaraya 1964; Watson 1964; d2l.ai 11.2",
+    kernel="log",
+    inside=lambda q, k, **_: q.shape[-1],
+)
+def gaussian(q: Array, k: Array, *, sigma: float = 1.0) -> Array:
+    """The logarithm of the Gaussian kernel of width sigma (in the units of q and k), which itself underflows far away.
+
+    q: (..., n, d_k)   k: (..., m, d_k)   ->   (..., n, m)
+    """
+    in_sigmas = _distances(q, k) / sigma
+    return -(in_sigmas * in_sigmas) / 2
+
+
+@score(
+    "laplacian",
+    formula="exp(-|q - k| / sigma)",
+    latex=r"\exp\left(-\frac{|q - k|}{\sigma}\right)",
+    source="d2l.ai 11.2, with the Euclidean distance",
+    kernel="log",
+    inside=lambda q, k, **_: q.shape[-1],
+)
+def laplacian(q: Array, k: Array, *, sigma: float = 1.0) -> Array:
+    """The logarithm of the Laplacian kernel of width sigma (in the units of q and k).
+
+    q: (..., n, d_k)   k: (..., m, d_k)   ->   (..., n, m)
+    """
+    return -_distances(q, k) / sigma
+
+
+@score(
+    "boxcar",
+    formula="1 if |q - k| <= radius, else 0",
+    latex=r"\left[\,|q - k| / r \le 1\right]",
+    source="d2l.ai 11.2 (as printed: closed)",
+    kernel="value",
+    inside=lambda q, k, **_: q.shape[-1],
+)
+def boxcar(q: Array, k: Array, *, radius: float = 1.0) -> Array:
+    """All keys within the radius (in the units of q and k) count alike.
+
+    q: (..., n, d_k)   k: (..., m, d_k)   ->   (..., n, m)
+    """
+    return within(_distances(q, k) / radius, 1.0)
+
+
+@score(
+    "triangular",
+    formula="max(0, 1 - u), u = |q - k| / radius",
+    latex=r"\max\left(0, 1 - |q - k| / r\right)",
+    source="d2l.ai 11.2",
+    kernel="value",
+    inside=lambda q, k, **_: q.shape[-1],
+)
+def triangular(q: Array, k: Array, *, radius: float = 1.0) -> Array:
+    """Keys count less the farther they are, none beyond the radius (in the units of q and k).
+
+    q: (..., n, d_k)   k: (..., m, d_k)   ->   (..., n, m)
+    """
+    return np.maximum(0, 1 - _distances(q, k) / radius)
+
+
+@score(
+    "epanechnikov",
+    formula="3/4 max(0, 1 - u^2), u = |q - k| / radius",
+    latex=r"\tfrac{3}{4} \max\left(0, 1 - |q - k|^2 / r^2\right)",
+    source="Epanechnikov 1969",
+    kernel="value",
+    inside=lambda q, k, **_: q.shape[-1],
+)
+def epanechnikov(q: Array, k: Array, *, radius: float = 1.0) -> Array:
+    """The kernel of least mean squared error, none beyond the radius (in the units of q and k).
+
+    q: (..., n, d_k)   k: (..., m, d_k)   ->   (..., n, m)
+    """
+    u = _distances(q, k) / radius
+    return 0.75 * np.maximum(0, 1 - u * u)
+
+
+def inverse_root(d: int) -> float:
+    """1/sqrt(d) as the nearest double: 1 over a rounded root would be rounded twice, and is off for d = 2."""
+    return math.isqrt(10**60 // d) / 10**30
+
+
+def _distances(q: Array, k: Array) -> Array:
+    """Euclidean distances |q - k|, (..., n, m)."""
+    _same_width(q, k)
+    apart: Array = distances(q, k)
+    return apart
+
+
+def hidden_layer(
+    q: Array, k: Array, W_q: Array | None, W_k: Array | None, w_v: Array | None
+) -> tuple[Array, Array, Array]:
+    """What the additive score adds under its tanh, and its vector: W_q q (..., n, h), W_k k (..., m, h), w_v (h,)."""
+    if W_q is not None:
+        _is_matrix("W_q", W_q, "h x d_q", None, q.shape[-1])
+    if W_k is not None:
+        _is_matrix("W_k", W_k, "h x d_k", None, k.shape[-1])
+    q_h = q if W_q is None else q @ W_q.mT
+    k_h = k if W_k is None else k @ W_k.mT
+    h = q_h.shape[-1]
+    if k_h.shape[-1] != h:
+        raise ShapeError(
+            f"the hidden width h is {h} for the queries, but {k_h.shape[-1]} for the keys",
+            hint="W_q is h x d_q and W_k is h x d_k; one left out is the identity, so h is d_q or d_k there",
+        )
+    w = np.ones(h, dtype=q_h.dtype) if w_v is None else np.ravel(w_v)
+    if w.shape != (h,):
+        raise ShapeError(f"w_v has {w.size} numbers, but the hidden width h is {h}", hint="w_v (or v) is a vector of h")
+    return q_h, k_h, w
+
+
+def _same_width(q: Array, k: Array) -> None:
+    if q.shape[-1] != k.shape[-1]:
+        raise ShapeError(
+            f"Q has {q.shape[-1]} features, but K has {k.shape[-1]} (d_k)",
+            hint="this score compares vectors of one size; general, concat and additive take two sizes",
+        )
+
+
+def _is_matrix(name: str, matrix: Array, letters: str, rows: int | None, columns: int) -> None:
+    fits = matrix.ndim == 2 and matrix.shape[1] == columns and (rows is None or matrix.shape[0] == rows)
+    if not fits:
+        needed = f"{'h' if rows is None else rows} x {columns}"
+        shape = " x ".join(str(size) for size in matrix.shape)
+        raise ShapeError(f"{name} must be {letters} = {needed}, but it is {shape}")

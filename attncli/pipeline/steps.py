@@ -1,0 +1,159 @@
+"""The registry of steps: what each one is called, what it counts, when it exists, and the function that computes it.
+
+A step stands in a *line*, such as that of the queries or of the logits, and begins at the step before it there. So one
+that is added in one place is used by what comes after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from attncli.errors import InputError, unknown
+from attncli.registry import Entry, Registry
+
+if TYPE_CHECKING:
+    from attncli.pipeline.state import State
+
+Axis = Literal["query", "key", "feature", ""]
+Line = Literal["data", "query", "key", "value", "logits", "shares", "output", "back", "fact", "table"]
+
+QUERY_FEATURE: tuple[Axis, Axis] = ("query", "feature")
+KEY_FEATURE: tuple[Axis, Axis] = ("key", "feature")
+QUERY_KEY: tuple[Axis, Axis] = ("query", "key")
+KEY_QUERY: tuple[Axis, Axis] = ("key", "query")
+NO_AXES: tuple[Axis, Axis] = ("", "")
+
+
+def always(at: State) -> bool:
+    """When a step that every problem has exists."""
+    return True
+
+
+@dataclass(kw_only=True, eq=False)
+class Step(Entry):
+    """One step of the pipeline: function(at) gives its numbers from those of a `State`.
+
+    axes: what its rows and columns count, tokens as rows. when: whether a problem has it. about, shape: for `list`.
+    told: its formula in text and in LaTeX, where these depend on the problem.
+    shown: whether it is one of the named steps; else a value inside. on_request: shown only when asked for.
+    per_head: whether it has an axis of heads. hides: whether its hidden cells are drawn as such.
+    begins: whether a problem may begin there. comes_of: what brings it about.
+    """
+
+    line: Line
+    axes: tuple[Axis, Axis]
+    when: Callable[[State], bool]
+    about: str = ""
+    shape: str = ""
+    told: Callable[[State], tuple[str, str]] | None = None
+    shown: bool = True
+    on_request: bool = False
+    per_head: bool = False
+    hides: bool = False
+    begins: bool = False
+    comes_of: str = ""
+
+    @property
+    def rows(self) -> Axis:
+        """What its rows count, tokens as rows."""
+        return self.axes[0]
+
+    @property
+    def columns(self) -> Axis:
+        """What its columns count, tokens as rows."""
+        return self.axes[1]
+
+    @property
+    def is_pairs(self) -> bool:
+        """Whether it has a number for each query and key."""
+        return set(self.axes) == {"query", "key"}
+
+
+class StepRegistry(Registry[Step]):
+    """The steps in the order of the pipeline, in which they are computed, shown and marked."""
+
+    def __init__(self) -> None:
+        super().__init__("step", Step)
+        self._forget()
+
+    def __call__(self, name: str, *, after: str | None = None, **facts: Any) -> Callable[..., Any]:
+        """Register a step; after: the one that it follows, else it is the last so far."""
+        register = super().__call__(name, **facts)
+
+        def placed(function: Callable[..., Any]) -> Callable[..., Any]:
+            register(function)
+            if after is not None:
+                self._move(name, after)
+            return function
+
+        return placed
+
+    def _move(self, name: str, after: str) -> None:
+        entry = self._entries.pop(name)
+        names = list(self._entries)
+        self.find(after)
+        names.insert(names.index(after) + 1, name)
+        self._entries = {each: entry if each == name else self._entries[each] for each in names}
+        self._forget()
+
+    def add(self, entry: Step) -> None:
+        super().add(entry)
+        self._forget()
+
+    def remove(self, name: str) -> None:
+        super().remove(name)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._order: dict[str, int] = {}
+        self._lines: dict[str, list[Step]] = {}
+
+    def order(self, name: str) -> int:
+        """The place of a step in the pipeline."""
+        if not self._order:
+            self._order = {each: place for place, each in enumerate(self._entries)}
+        return self._order[name]
+
+    def of_line(self, line: Line) -> list[Step]:
+        """The entries of a line, in order."""
+        if line not in self._lines:
+            self._lines[line] = [entry for entry in self if entry.line == line]
+        return self._lines[line]
+
+    def shown(self) -> list[Step]:
+        """The named steps."""
+        return [entry for entry in self if entry.shown]
+
+    def beginnings(self) -> list[str]:
+        """The steps that a problem may begin at, in order."""
+        return [entry.name for entry in self if entry.begins]
+
+
+STEPS = StepRegistry()
+step = STEPS
+
+
+def value(name: str, line: Line, *, per_head: bool = True, **facts: Any) -> Callable[..., Any]:
+    """Register a value inside: as a step, but not shown."""
+    facts = {"axes": NO_AXES, "when": always} | facts
+    return STEPS(name, line=line, shown=False, per_head=per_head, **facts)
+
+
+def parse_address(address: str) -> tuple[str, tuple[int, ...]]:
+    """`weights[1,2]` as ("weights", (1, 2)); counting starts at 1. An unknown step raises InputError."""
+    text = address.strip()
+    name, bracket, rest = text.partition("[")
+    name = name.rstrip()
+    numbers = rest[:-1].split(",") if bracket else []
+    fine = name.isidentifier() and name.isascii() and (not bracket or rest.endswith("]"))
+    if not fine or not all(_is_place(part.strip()) for part in numbers):
+        raise InputError(f"{address!r} is not a step", hint="write a step's name, such as weights or weights[2]")
+    if name not in STEPS or not STEPS.find(name).shown:
+        raise unknown("step", name, [entry.name for entry in STEPS.shown()])
+    return name, tuple(int(part) for part in numbers)
+
+
+def _is_place(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) <= 18
