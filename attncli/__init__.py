@@ -5,12 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attncli.api import attend, cross_attention, load, run, self_attention
+    from attncli.api import (
+        assert_close,
+        attend,
+        check,
+        cross_attention,
+        diff,
+        explain,
+        load,
+        run,
+        self_attention,
+    )
     from attncli.core.trace import Trace
     from attncli.errors import AttnError
 
 __version__ = "0.1.0"
-__all__ = ["AttnError", "Trace", "__version__", "attend", "cross_attention", "load", "run", "self_attention"]
+__all__ = [
+    "AttnError",
+    "Trace",
+    "__version__",
+    "assert_close",
+    "attend",
+    "check",
+    "cross_attention",
+    "diff",
+    "explain",
+    "load",
+    "run",
+    "self_attention",
+]
 
 _HOMES = {"AttnError": "attncli.errors", "Trace": "attncli.core.trace"}
 
@@ -27,4 +50,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

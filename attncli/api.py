@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from attncli.core.trace import Trace
+from attncli.errors import AttnError, UsageError
 from attncli.problem.build import make_problem
 from attncli.problem.convert_object import layer_from_keywords
-from attncli.problem.document import read_document
+from attncli.problem.document import Document, read_document
+from attncli.problem.mapping import placed_by_key, read_mapping
 from attncli.problem.problem import Problem
 from attncli.problem.reading import split_steps
 from attncli.problem.values import Setting
+
+if TYPE_CHECKING:
+    from attncli.verify.diff import Difference
+    from attncli.verify.verdicts import CheckResult
+    from attncli.working.explanation import Explanation
 
 
 class Options(TypedDict, total=False):
@@ -119,14 +127,156 @@ def cross_attention(
     return _solve("cross", steps, {"X": X, "Y": Y, **options})
 
 
-def load(path: str | Path) -> Problem:
-    """The problem of a file, YAML or JSON. Raises all that is wrong in it at once, each with its place."""
-    return read_document(path).problem()
+def load(problem: str | Path | Mapping[str, Any]) -> Problem:
+    """The problem of a file, YAML or JSON, or of a dict with its keys. Raises all that is wrong in it at once."""
+    with placed_by_key(problem):
+        return _document(problem).problem()
 
 
-def run(problem: str | Path | Problem, *, steps: str | Iterable[str] | None = None) -> Trace:
-    """The Trace of a problem or of a problem file. Raises as `load` and `attend` do."""
-    return (problem if isinstance(problem, Problem) else load(problem)).solve(_names(steps))
+def run(problem: str | Path | Mapping[str, Any] | Problem, *, steps: str | Iterable[str] | None = None) -> Trace:
+    """The Trace of a problem, of a problem file, or of a dict with its keys. Raises as `load` and `attend` do."""
+    with placed_by_key(problem):
+        return _problem(problem).solve(_names(steps))
+
+
+def check(*problems: Any) -> Any:
+    """Mark the numbers calculated by hand that a problem holds under `expect`.
+
+    A problem is a path, a dict with the keys of a problem file, or what `load` gives. The result has a `verdict`
+    (agrees, rounded or wrong), `steps` with the cells that do not agree, `first_wrong` (its step and its cell, or
+    None), `diagnosis` (the mistakes that give these numbers), `notes`, and `to_dict()`, which is the JSON of the
+    command line. Of several problems, a list of them, or a file that holds several, the results are a list; there,
+    one that cannot be read has the verdict `unreadable` and a `reason`. Raises as `load` and `run` do.
+    """
+    from attncli.verify.verdicts import CheckResult
+
+    if len(problems) == 1 and not isinstance(problems[0], list | tuple):
+        results = _marked(problems[0])
+        return results[0] if len(results) == 1 else results
+    found = []
+    for problem in problems[0] if len(problems) == 1 else problems:
+        try:
+            found += _marked(problem)
+        except AttnError as error:
+            file = str(problem) if isinstance(problem, str | Path) else None
+            found.append(CheckResult.unreadable(file, error))
+    return found
+
+
+def explain(
+    problem: str | Path | Mapping[str, Any] | Problem, query: str | int, key: str | int | None = None
+) -> Explained:
+    """The arithmetic behind the weight of a key for a query; without a key, behind the query's row up to the output.
+
+    query, key: labels, or positions counted from 1. Raises as `load` and `run` do, and InputError for a token that is
+    not there.
+    """
+    from attncli.working.explanation import explain as explained
+
+    with placed_by_key(problem):
+        return Explained(explained(_problem(problem), str(query), None if key is None else str(key)))
+
+
+class Explained:
+    """An explanation: `str()` is its text, `text()` the same in other forms, `notes` what was assumed."""
+
+    def __init__(self, explanation: Explanation) -> None:
+        self._explanation = explanation
+        self.notes = explanation.notes
+
+    def text(
+        self,
+        format: str = "text",
+        *,
+        precision: int = 4,
+        rounding: str = "half-even",
+        exact: bool = False,
+        round_steps: int | None = None,
+    ) -> str:
+        """The explanation as text, markdown or latex.
+
+        exact: keep roots, fractions and e. round_steps: what a person gets who rounds each step to so many places.
+        """
+        from attncli.report.explanation import write
+        from attncli.report.look import Look
+
+        kept = None
+        if exact:
+            from attncli.working.exact import Exact
+
+            kept = Exact(self._explanation.problem)
+        look = Look(precision=precision, rounding=rounding)
+        return "\n".join(write(self._explanation, format, look, exact=kept, rounded=round_steps))
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<explanation of {self.text().partition(chr(10))[0]}>"
+
+
+def diff(
+    a: Any, b: Any, *, atol: float | None = None, rtol: float | None = None, ulp: float | None = None
+) -> Difference:
+    """How two arrays differ: shapes, the largest errors, ulp, the cells that are farthest apart.
+
+    `within` says whether every number is equal, within atol + rtol |b|, or within ulp. An array is one, nested lists,
+    or a path.
+    """
+    from attncli.problem.convert_object import matrix_from_object
+    from attncli.problem.reading import Reading
+    from attncli.verify.diff import Allowed, compare
+
+    first, second = (matrix_from_object(name, value, Reading()) for name, value in (("a", a), ("b", b)))
+    return compare(first, second, Allowed(atol, rtol, ulp))
+
+
+def assert_close(array: Any, problem: Any, step: str = "output") -> None:
+    """Raise AssertionError, with the mistake if it has a name, where an array is not the step of a problem.
+
+    problem: a path, a dict with the keys of a problem file, what `load` gives, or a Trace. The tolerance is that of
+    the array's type, as in `attncli check`.
+    """
+    from attncli.problem.convert_object import matrix_from_object
+    from attncli.problem.reading import Reading
+    from attncli.problem.values import Hand
+    from attncli.report.look import Look
+    from attncli.report.marking import conclusion
+    from attncli.verify.check import check as marked
+
+    with placed_by_key(problem):
+        whole = _problem(problem.problem if isinstance(problem, Trace) else problem)
+        result = marked(replace(whole, expect={step: Hand(matrix_from_object(step, array, Reading()), place="array")}))
+    if result.verdict == "wrong":
+        raise AssertionError("\n".join([*conclusion(result, Look()), *result.notes]))
+
+
+def _document(problem: str | Path | Mapping[str, Any]) -> Document:
+    if isinstance(problem, Mapping):
+        return read_mapping(problem)
+    return read_document(problem)
+
+
+def _problem(problem: Any) -> Problem:
+    if problem is None:
+        raise UsageError("this Trace does not know its problem any more", hint="give the problem itself")
+    return problem if isinstance(problem, Problem) else _document(problem).problem()
+
+
+def _marked(problem: Any) -> list[CheckResult]:
+    """The marks of all that a file holds: its problem, its problems, or those of its stages that a hand calculated."""
+    from attncli.problem.stages import read_stages
+    from attncli.verify.check import check as marked
+
+    if isinstance(problem, Problem):
+        return [marked(problem)]
+    with placed_by_key(problem):
+        document = _document(problem)
+        if document.kind != "stages":
+            return [marked(each) for each in document.problems()]
+        stages = read_stages(document)
+        solved = [stage.problem for stage in stages.solve()]
+        return [marked(each) for each in solved if each.expect] or [marked(solved[-1])]
 
 
 def _solve(attention: str, steps: str | Iterable[str] | None, keywords: Mapping[str, Any]) -> Trace:

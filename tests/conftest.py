@@ -9,6 +9,10 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 from hypothesis import settings
 
+from tests.calling import clean_environment, cli, process
+
+__all__ = ["clean_environment", "cli", "process"]
+
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")
 

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from attncli.errors import InputError, Place, Several, UsageError, nearest
+from tests.inside import InputError, Place, Several, UsageError, nearest
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ def command(
     """
     from attncli.cli import console
     from attncli.report.points import Points
+    from attncli.verify.verdicts import CheckResult
 
     worth = Points.read(points) if points is not None else None
     marked: list[Marked] = []
@@ -57,7 +58,7 @@ def command(
                 raise
             # The other files are marked all the same; and a gradebook has a row for each.
             status = max(status, console.tell(error))
-            marked.append((None, unreadable(shown_name(file), error)))
+            marked.append((None, CheckResult.unreadable(shown_name(file), error)))
     if any(result.reason for _, result in marked):
         status = max(status, console.WRONG)
     show(marked, worth, {name: flags[name] for name in ("format", "quiet") if flags[name]}, several=len(files) > 1)
@@ -100,12 +101,13 @@ def shown_name(file: str) -> str:
 def _mark_of_list(problem: Problem) -> Marked:
     """The marks of one of several problems; what is wrong with one keeps none of the others from theirs."""
     from attncli.cli import console
+    from attncli.verify.verdicts import CheckResult
 
     try:
         return mark(problem)
     except AttnError as error:
         console.tell(error)
-        return problem, unreadable(str(problem.file), error)
+        return problem, CheckResult.unreadable(str(problem.file), error)
 
 
 def mark(problem: Problem) -> Marked:
@@ -113,14 +115,6 @@ def mark(problem: Problem) -> Marked:
     from attncli.verify.check import check
 
     return problem, check(problem)
-
-
-def unreadable(file: str, error: AttnError) -> CheckResult:
-    """What stands in place of marks where there is nothing to mark."""
-    from attncli.verify.verdicts import CheckResult
-
-    told = [f"{inner.place}: {inner.what}" if inner.place else inner.what for inner in error.errors()]
-    return CheckResult(file, [], reason="; ".join(told))
 
 
 def status_of(marked: list[Marked]) -> int:

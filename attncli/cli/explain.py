@@ -43,8 +43,8 @@ def command(
     """
     from attncli.cli import console
     from attncli.cli.shared import look_of, read_problems
-    from attncli.explain.explanation import explain
     from attncli.report.explanation import EXPLANATIONS, write
+    from attncli.working.explanation import explain
 
     EXPLANATIONS.find(format, place="--format")
     if exact and round_steps is not None:
@@ -57,7 +57,7 @@ def command(
     explanation = explain(found[0], query, key)
     kept = None
     if exact:
-        from attncli.explain.exact import Exact
+        from attncli.working.exact import Exact
 
         kept = Exact(found[0])
     look = look_of(found[0].options)

@@ -34,15 +34,16 @@ def layer_from_keywords(values: Mapping[str, Any]) -> Layer:
     # How files are read has to be known before the first of them is.
     for keyword in READ_OPTIONS:
         if keyword in values:
-            _convert(known[keyword], keyword, values[keyword], Reading(), layer)
+            convert(known[keyword], keyword, values[keyword], Reading(), layer)
     reading = Reading(options=read_options(layer.settings))
     for keyword, value in values.items():
         if keyword not in READ_OPTIONS:
-            _convert(known[keyword], keyword, value, reading, layer)
+            convert(known[keyword], keyword, value, reading, layer)
     return layer
 
 
-def _convert(field: Field, keyword: str, value: Any, reading: Reading, layer: Layer) -> None:
+def convert(field: Field, keyword: str, value: Any, reading: Reading, layer: Layer) -> None:
+    """Add the setting to the layer, or what is wrong with it. keyword: what messages call it."""
     if value is None:
         return
     try:

@@ -93,9 +93,14 @@ def read_document(
     """
     name = str(path)
     if name == "-" and stdin is not None:
-        data, file, base = stdin(), STDIN, None
-    else:
-        data, file, base = _bytes(name), name, Path(path).parent
+        return document_of(stdin(), STDIN, None, options)
+    return document_of(_bytes(name), name, Path(path).parent, options, shared)
+
+
+def document_of(
+    data: bytes, file: str, base: Path | None, options: Layer | None = None, shared: SharedFiles | None = None
+) -> Document:
+    """The problem file that these bytes are. base: the folder of the files that it names. Else like read_document."""
     errors: list[AttnError] = []
     root = problem_root(data, file, errors)
     document = _document(root, _Source(file, base, options or Layer(), shared))

@@ -103,6 +103,7 @@ class Problem:
         """The Trace of the core with what only the problem knows: the layout, the labels, what was told on the way."""
         from attncli.problem.labels import set_labels
 
+        trace.problem = self
         trace.attention = self.attention
         trace.layout = self.layout
         trace.notes[:0] = self.notes

@@ -33,6 +33,7 @@ class _Sizes(Known):
             yield from self.projection(letter)
         yield from self.output()
         yield from self.values()
+        yield from self.sequences()
         yield from self.score()
         n, m = self.count("Q"), self.count("K")
         if n is not None and m is not None:
@@ -132,6 +133,29 @@ class _Sizes(Known):
                 place=self.place(name),
                 hint="each key has one value",
             )
+
+    def sequences(self) -> Iterator[AttnError]:
+        """The axes in front of heads, tokens and features are as long everywhere, or 1."""
+        begins, data = self.problem.begins, [self.data(letter) for letter in "QKV"]
+        names = [begins, data[2]] if begins else [*data, "past_k", "past_v"]
+        later = {"past_k": data[1], "past_v": data[2]}
+        shapes = {name: self.shapes[name] for name in dict.fromkeys(names) if name is not None and name in self.shapes}
+        several = any(len(shape) >= 4 for shape in shapes.values())
+        leading: list[Shape] = []
+        for number, (name, shape) in enumerate(shapes.items(), 1):
+            apart = len(shape) > len(shapes.get(later.get(name) or name, shape))  # past keys, split into heads
+            split = several or apart or (name == begins and self.problem.heads)
+            leading.append(shape[: -3 if split else -2])
+            try:
+                np.broadcast_shapes(*leading)
+            except ValueError:
+                told = ", ".join(f"{other} {self.given(other)}" for other in list(shapes)[:number])
+                yield ShapeError(
+                    f"the leading axes do not match: {told}",
+                    place=self.place(name),
+                    hint="sequences must be as many, or 1",
+                )
+                return
 
     def score(self) -> Iterator[AttnError]:
         """Whether the score takes queries and keys of these widths: it is asked with one zero query and key."""

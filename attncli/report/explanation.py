@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attncli.explain.explanation import Explanation, Group, Line, Section
-from attncli.explain.formulas import formula
-from attncli.explain.terms import Cell
 from attncli.registry import Registry
 from attncli.report.look import Look
 from attncli.report.notation import LATEX, TEXT, Notation
 from attncli.report.numbers import spell_one
+from attncli.working.explanation import Explanation, Group, Line, Section
+from attncli.working.formulas import formula
+from attncli.working.terms import Cell
 
 if TYPE_CHECKING:
-    from attncli.explain.exact import Exact
+    from attncli.working.exact import Exact
 
 EXPLANATIONS = Registry("format of an explanation")
 

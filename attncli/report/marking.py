@@ -41,7 +41,7 @@ def marks(result: CheckResult, look: Look, format: str = "table", points: Points
         if wrong:
             yield _lines(draw(corrections(step, wrong, look)))
         yield "\n"
-    told = [sentence(result, look), *_mistakes(result)]
+    told = conclusion(result, look)
     if points is not None:
         told.append(points.sentence(result))
     yield _lines(line for text in told for line in wrapped(text, look))
@@ -115,6 +115,11 @@ def corrections(step: StepMark, wrong: Sequence[CellMark], look: Look) -> Sheet:
         hidden=frozenset(),
         largest=frozenset(),
     )
+
+
+def conclusion(result: CheckResult, look: Look) -> list[str]:
+    """The verdict, and the mistakes that are named."""
+    return [sentence(result, look), *_mistakes(result)]
 
 
 def sentence(result: CheckResult, look: Look) -> str:

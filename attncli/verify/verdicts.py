@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from attncli.errors import AttnError
 from attncli.lazy import Array
 from attncli.verify.written import spelled
 
@@ -121,6 +122,12 @@ class CheckResult:
     diagnosis: list[Diagnosis] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     reason: str = ""
+
+    @classmethod
+    def unreadable(cls, file: str | None, error: AttnError) -> CheckResult:
+        """What stands in place of marks where there is nothing to mark."""
+        told = [f"{inner.place}: {inner.what}" if inner.place else inner.what for inner in error.errors()]
+        return cls(file, [], reason="; ".join(told))
 
     @property
     def verdict(self) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calling import Result
+
+from tests.calling import Result
 
 Cli = Callable[..., Result]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from calling import Result
 
 from attncli.verify.verdicts import VERDICTS
+from tests.calling import Result
 
 Cli = Callable[..., Result]
 RIGHT = "scores: [[0, 1]]\nexpect: {weights: [[0.27, 0.73]]}\n"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calling import FIELD_CASES, Result
+
+from tests.calling import FIELD_CASES, Result
 
 Cli = Callable[..., Result]
 Q, K, V = (FIELD_CASES / f"A00_{name}.csv" for name in "QKV")

@@ -7,15 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import rich  # noqa: F401  # Typer is told that there is no Rich while a shell completes; later tests need it
-from calling import Result
 
-from attncli.cli.app import COMMANDS
-from attncli.core.masks import MASKS
-from attncli.core.normalizers import NORMALIZERS
-from attncli.core.scores import SCORES
-from attncli.core.trace import STEPS
-from attncli.problem.profiles import PROFILES
-from attncli.report.renderers import RENDERERS
+from tests.calling import Result, names
+from tests.inside import COMMANDS, SCORES
 
 Cli = Callable[..., Result]
 
@@ -38,15 +32,15 @@ def complete(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("attncli ", list(COMMANDS)),
+        ("attncli ", ["attend", "self", "cross", "run", "explain", "decode", "batch", "check", "diff", "show", "list", "schema"]),
         ("attncli se", ["self"]),
         ("attncli attend Q K --scor", ["--scores", "--score"]),
-        ("attncli self x --score ", SCORES.names()),
-        ("attncli self x --mask ", MASKS.names()),
-        ("attncli self x --normalizer ", NORMALIZERS.names()),
-        ("attncli self x --like ", list(PROFILES)),
-        ("attncli self x --format ", RENDERERS.names()),
-        ("attncli self x --show ", [*STEPS, "all"]),
+        ("attncli self x --score ", names("scores")),
+        ("attncli self x --mask ", names("masks")),
+        ("attncli self x --normalizer ", names("normalizers")),
+        ("attncli self x --like ", names("profiles")),
+        ("attncli self x --format ", ["table", "plain", "csv", "tsv", "json", "yaml", "markdown", "latex"]),
+        ("attncli self x --show ", [*names("steps"), "all"]),
         ("attncli self x --show weights,ou", ["weights,output", "weights,output_back"]),
         ("attncli self x --layout ", ["rows", "columns"]),
         ("attncli self x --wq ", []),

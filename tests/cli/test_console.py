@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from attncli.cli import console
-from attncli.errors import InputError, MachineError, Place, Several
+from tests.inside import InputError, MachineError, Place, Several
 
 
 class Stream(io.StringIO):

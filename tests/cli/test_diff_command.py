@@ -9,7 +9,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from calling import Result
+
+from tests.calling import Result
 
 Cli = Callable[..., Result]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calling import Result
 
 from attncli import attend
 from attncli.core import attend as core
 from attncli.core import large, streamed, tiled
+from tests.calling import Result
 
 Cli = Callable[..., Result]
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calling import Result
 
 from attncli.cli import progress
 from attncli.cli.progress import Bar
@@ -27,6 +26,7 @@ from attncli.problem import needs
 from attncli.problem.build import make_problem
 from attncli.problem.convert_object import layer_from_keywords
 from attncli.problem.formats import npy
+from tests.calling import Result
 
 Cli = Callable[..., Result]
 N, M = 70, 90

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calling import FIELD_CASES, Result
 
+from attncli import AttnError
 from attncli.cli.outputs import Output, parse_outputs
-from attncli.errors import AttnError
+from tests.calling import FIELD_CASES, Result
 
 Cli = Callable[..., Result]
 MATRICES = tuple(FIELD_CASES / f"A00_{name}.csv" for name in "QKV")

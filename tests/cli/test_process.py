@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calling import ROOT, Result
+
+from tests.calling import ROOT, Result
 
 Process = Callable[..., Result]
 X = "[[1, 0], [0, 1]]"

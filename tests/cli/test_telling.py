@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calling import FIELD_CASES, Result
 
 from attncli import __version__
 from attncli.cli.app import COMMANDS
 from attncli.problem.settings import FIELDS
+from tests.calling import FIELD_CASES, Result
 
 Cli = Callable[..., Result]
 

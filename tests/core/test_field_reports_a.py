@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attncli import AttnError, attend, cross_attention
-from attncli.core.trace import Trace
+from attncli import AttnError, Trace, attend, cross_attention
 
 FOLDER = Path(__file__).parents[1] / "field_cases"
 EXPECTED: dict[str, Any] = json.loads((FOLDER / "EXPECTED.json").read_text())

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attncli import AttnError, attend
-from attncli.core.maskargs import whole_numbers
-from attncli.core.masks import MASKS, At, Extent, mask_spec, split_spec
-from attncli.core.trace import Trace
-from attncli.errors import UsageError
+from attncli import AttnError, Trace, attend
+from tests.calling import names
+from tests.inside import MASKS, UsageError, whole_numbers
 
 Sees = Callable[[int, int], bool]
 SIZES = [(1, 1), (3, 3), (2, 5), (5, 2), (4, 3)]
@@ -237,7 +235,7 @@ def test_what_is_linear_has_no_use_for_a_mask_value(score: str, normalizer: str)
 
 
 def test_predicates_from_outside() -> None:
-    def every_second(at: At) -> Any:
+    def every_second(at: Any) -> Any:
         return at.key % 2 == 0
 
     trace = solve(2, 4, [every_second, "causal:bottom-right"])
@@ -254,7 +252,7 @@ def test_a_mask_of_ones_own() -> None:
     """Registered by name, with an argument and a message of its own."""
 
     @MASKS("every", formula="j is a multiple of N", takes="numbers", parse=whole_numbers, spec="every:N")
-    def every(extent: Extent, numbers: list[int]) -> Any:
+    def every(extent: Any, numbers: list[int]) -> Any:
         if numbers[0] > extent.m:
             raise UsageError(f"every:{numbers[0]} sees one key only")
         return lambda at: at.key % numbers[0] == 0
@@ -274,19 +272,19 @@ def test_a_mask_of_ones_own() -> None:
 
 
 def test_specs_are_spelled_as_options() -> None:
-    for text in (
-        "causal",
-        "window:2,0:bottom-right",
-        "lengths:3,2",
-        "keys:1,0",
-        "segments:0/0,1",
-        "prefix:2",
-        "window:*,1",
+    for text, n, m, lead in (
+        ("causal:top-left", 2, 2, ()),
+        ("window:2,0:bottom-right", 2, 2, ()),
+        ("lengths:3,2", 2, 3, (2,)),
+        ("keys:1,0", 2, 2, ()),
+        ("segments:0/0,1", 1, 2, ()),
+        ("prefix:2:top-left", 2, 2, ()),
+        ("window:*,1:top-left", 2, 2, ()),
     ):
-        assert mask_spec(*split_spec(text)).text == text
-    assert mask_spec("lengths", np.array([3, 2])).text == "lengths:3,2"
-    assert mask_spec("lengths", np.array([[3, 2], [1, 1]])).text == "lengths"
-    assert mask_spec("keep", np.ones((2, 2))).text == "keep"
+        assert solve(n, m, text, lead=lead).mask == [text]
+    assert solve(2, 3, {"lengths": np.array([3, 2])}, lead=(2,)).mask == ["lengths:3,2"]
+    assert solve(2, 3, {"lengths": np.array([[3, 2], [1, 1]])}, lead=(2,)).mask == ["lengths"]
+    assert solve(2, 2, {"keep": np.ones((2, 2))}).mask == ["keep"]
 
 
 MESSAGES: list[tuple[Any, dict[str, Any], str]] = [
@@ -355,4 +353,4 @@ def test_every_mask_is_tested() -> None:
         "keep",
         "block",
     }
-    assert {entry.name for entry in MASKS} == named
+    assert set(names("masks")) == named

@@ -12,8 +12,7 @@ import onnx.backend.test.case.node as node_cases
 import onnx.backend.test.case.node.attention
 import pytest
 
-from attncli import attend
-from attncli.core.trace import Trace
+from attncli import Trace, attend
 
 TOLERANCE = {"float32": 1e-6, "float16": 2e-3, "bfloat16": 1e-2}
 LEFT_OUT: dict[str, str] = {}  # name: reason

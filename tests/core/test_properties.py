@@ -11,16 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from attncli import attend, cross_attention, self_attention
-from attncli.core.masks import MASKS
-from attncli.core.normalizers import NORMALIZERS
-from attncli.core.scores import SCORES
-from attncli.core.trace import Trace
+from attncli import Trace, attend, cross_attention, self_attention
+from tests.calling import names
 
 EPS = float(np.finfo(np.float64).eps)
 FEW = settings(max_examples=10)
-SCORE_NAMES = SCORES.names()
-NORMALIZER_NAMES = NORMALIZERS.names()
+SCORE_NAMES = names("scores")
+NORMALIZER_NAMES = names("normalizers")
 D = 3
 
 numbers = st.floats(-3, 3, width=32, allow_subnormal=False)
@@ -263,7 +260,7 @@ MASK_CASES: dict[str, tuple[Any, Any]] = {
 
 
 def test_every_mask_has_a_case() -> None:
-    assert set(MASK_CASES) == set(MASKS.names())
+    assert set(MASK_CASES) == set(names("masks"))
 
 
 @pytest.mark.parametrize("score", SCORE_NAMES)

@@ -7,12 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attncli import AttnError, attend, self_attention
-from attncli.core.attend import Rules
-from attncli.core.attend import attend as compute
-from attncli.core.masks import mask_spec
-from attncli.core.normalizers import NORMALIZERS
-from attncli.core.trace import Trace
+from attncli import AttnError, Trace, attend, run, self_attention
+from tests.calling import names
 
 V = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
@@ -20,7 +16,7 @@ V = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 # --- 1: which queries are empty, and what they get ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("normalizer", NORMALIZERS.names())
+@pytest.mark.parametrize("normalizer", names("normalizers"))
 @pytest.mark.parametrize(
     "hiding",
     [
@@ -198,12 +194,12 @@ def test_rule_8_names_are_exact() -> None:
         self_attention([[1.0]], WQ=[[1.0]])  # type: ignore[call-arg]
 
 
-# --- sizes, as the core names them ----------------------------------------------------------------------------------
+# --- sizes that disagree, each by its name --------------------------------------------------------------------------
 
 
-def core(rules: dict[str, Any] | None = None, **shapes: Any) -> Trace:
+def given(rules: dict[str, Any] | None = None, **shapes: Any) -> Trace:
     inputs = {name: np.ones(shape) if isinstance(shape, tuple) else shape for name, shape in shapes.items()}
-    return compute(inputs, Rules(**(rules or {})))
+    return run({**inputs, **(rules or {})})
 
 
 H2 = {"heads": 2}
@@ -214,60 +210,61 @@ SIZES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"scores": ()}, "scores is a single number"),
     ({}, {"scores": (), "V": (3, 1)}, "scores is a single number"),
     ({}, {"Q": (2, 3), "K": (2, 2)}, "Q has 3 features, but K has 2"),
-    ({}, {"Q": (2, 3), "K": (4, 3), "V": (5, 3)}, "V has 5 rows, but there are 4 keys"),
-    ({}, {"scores": (2, 3), "V": (2, 3)}, "V has 2 rows, but there are 3 keys"),
+    ({}, {"Q": (2, 3), "K": (4, 3), "V": (5, 3)}, "V is 5 x 3 .*there are 4 keys"),
+    ({}, {"scores": (2, 3), "V": (2, 3)}, "V is 2 x 3 .*there are 3 keys"),
     ({}, {"X": (2, 3), "W_Q": (2, 3)}, "W_Q is 2 x 3 .*3 features"),
-    ({}, {"X": (2, 3), "W_Q": (3, 3, 3)}, "W_Q is 3 x 3 x 3"),
+    ({}, {"X": (2, 3), "W_Q": (3, 3, 3)}, "W_Q is a 3 x 3 x 3 array, not a matrix"),
     ({}, {"X": (2, 3), "b_K": (2,)}, "b_K has 2 numbers, but K has 3"),
     ({}, {"X": (2, 3), "W_O": (2, 3)}, "W_O is 2 x 3 .*3 features"),
     ({}, {"Q": (2, 4, 3), "K": (3, 4, 3)}, "Q 2 x 4 x 3, K 3 x 4 x 3"),
     ({}, {"Q": (2, 4, 3), "K": (2, 4, 3), "V": (3, 4, 3)}, "leading axes do not match.*V 3 x 4 x 3"),
-    ({}, {"scores": (2, 4, 3), "V": (3, 3, 1)}, "V 3 x 3 x 1, scores 2 x 4 x 3"),
-    (H2, {"Q": (2, 4, 4), "K": (3, 4, 4)}, "Q 2 x 2 x 4 x 2, K 3 x 2 x 4 x 2"),
+    ({}, {"scores": (2, 4, 3), "V": (3, 3, 1)}, "scores 2 x 4 x 3, V 3 x 3 x 1"),
+    (H2, {"Q": (2, 4, 4), "K": (3, 4, 4)}, "Q 2 x 4 x 4, K 3 x 4 x 4"),
     ({}, {"Q": (2, 3, 4, 2), "K": (4, 3, 4, 2)}, "leading axes do not match"),
     (H2, {"Q": (2, 3), "K": (2, 3)}, "Q has 3 features, which 2 heads cannot share"),
-    ({"heads": 4, "kv_heads": 3}, {"Q": (2, 4), "K": (2, 3)}, "4 query heads cannot share the 3 heads of K"),
-    ({"heads": 2, "kv_heads": 4}, {"Q": (2, 4), "K": (2, 4)}, "2 query heads cannot share the 4 heads"),
+    ({"heads": 4, "kv_heads": 3}, {"Q": (2, 4), "K": (2, 3)}, "4 heads cannot share 3 key heads"),
+    ({"heads": 2, "kv_heads": 4}, {"Q": (2, 4), "K": (2, 4)}, "2 heads cannot share 4 key heads"),
     ({"kv_heads": 2}, {"Q": (2, 4), "K": (2, 4)}, "kv_heads is given without heads"),
-    ({"heads": 0}, {"Q": (2, 4), "K": (2, 4)}, "counted from 1"),
+    ({"heads": 0}, {"Q": (2, 4), "K": (2, 4)}, "heads cannot be 0"),
     (H2, {"Q": (1, 2, 3, 4), "K": (1, 2, 3, 4)}, "heads=2 cannot split it again"),
     (H2, {"scores": (3, 4)}, "the given step is 3 x 4, but there are 2 heads"),
     ({}, {"Q": (1, 2, 3, 4), "K": (1, 4, 3, 4)}, "Q has 2 heads, but there are 4"),
     ({}, {"Q": (1, 4, 3, 4), "K": (1, 3, 3, 4)}, "4 query heads cannot share the 3 heads of K"),
     ({}, {"Q": (1, 3), "K": (2, 3), "past_k": (2, 4)}, "past_k has 4 features, but K has 3"),
     (H2, {"Q": (1, 4), "K": (2, 4), "past_k": (1, 3, 4)}, "past_k has 1 heads, but K has 2"),
-    ({}, {"Q": (2, 1, 3), "K": (2, 2, 3), "past_k": (3, 1, 3)}, "past_k 3 x 1 x 3, K 2 x 2 x 3"),
+    ({}, {"Q": (2, 1, 3), "K": (2, 2, 3), "past_k": (3, 1, 3)}, "K 2 x 2 x 3, past_k 3 x 1 x 3"),
+    ({}, {"Q": (1, 3), "K": (2, 3), "V": (2, 3), "past_k": (1, 3), "past_v": (2, 3)}, "past_k has 1 keys, but past_v has 2"),
     (
         {},
         {"Q": (1, 3), "K": (2, 3), "V": (1, 3), "past_k": (1, 3), "past_v": (2, 3)},
-        "past_k has 1 keys, but past_v has 2",
+        "V is 1 x 3 .*there are 2 keys",
     ),
-    ({}, {"Q": (1, 3), "K": (2, 3), "V": (2, 3), "past_k": (1, 3)}, "V has 2 rows, but there are 3 keys"),
+    ({}, {"Q": (1, 3), "K": (2, 3), "V": (2, 3), "past_k": (1, 3)}, "past_k is given without past_v"),
     ({"scale": 1.0, "temperature": 1.0}, {"Q": (1, 3), "K": (2, 3)}, "scale and temperature"),
     ({"empty_rows": "mean"}, {"Q": (1, 3), "K": (2, 3)}, "unknown rule for empty rows 'mean'"),
     ({"temperature": 2.0, "d_k": None}, {"scaled": (1, 3), "bias": (2, 2)}, "bias is 2 x 2, but the scores are 1 x 3"),
-    ({"masks": (mask_spec("keep", np.ones((2, 3))),)}, {"scores": (3, 3)}, "keep is 2 x 3, but the scores are 3 x 3"),
-    ({"masks": (mask_spec("keep", np.ones((3, 1))),)}, {"scores": (3, 3)}, "keep is 3 x 1, but the scores are 3 x 3"),
+    ({"mask": {"keep": np.ones((2, 3))}}, {"scores": (3, 3)}, "keep is 2 x 3, but the scores are 3 x 3"),
+    ({"mask": {"keep": np.ones((3, 1))}}, {"scores": (3, 3)}, "keep is 3 x 1, but the scores are 3 x 3"),
     (
-        {"masks": (mask_spec("causal", None, "top-left"), mask_spec("window", "1,1", "bottom-right"))},
+        {"mask": ["causal:top-left", "window:1,1:bottom-right"]},
         {"scores": (3, 3)},
-        "different alignments",
+        "aligned top-left and bottom-right",
     ),
-    ({}, {"Q": np.ones((1, 3), dtype=complex), "K": (2, 3)}, "Q holds complex numbers"),
-    ({}, {"Q": np.full((1, 3), "a"), "K": (2, 3)}, "Q holds .* not a number"),
-    ({}, {"Q": np.array([[None]]), "K": (2, 3)}, "Q holds object"),
+    ({}, {"Q": np.ones((1, 3), dtype=complex), "K": (2, 3)}, "Q is not an array of real numbers, but of complex128"),
+    ({}, {"Q": np.full((1, 3), "a"), "K": (2, 3)}, "Q is not an array of real numbers, but of <U1"),
+    ({}, {"Q": np.array([[None]]), "K": (2, 3)}, "Q is not an array of real numbers, but of object"),
 ]
 
 
 @pytest.mark.parametrize(("rules", "inputs", "message"), SIZES, ids=[message for _, _, message in SIZES])
 def test_sizes(rules: dict[str, Any], inputs: dict[str, Any], message: str) -> None:
     with pytest.raises(AttnError, match=message):
-        core(rules, **inputs)
+        given(rules, **inputs)
 
 
 def test_a_vector_is_one_token() -> None:
-    assert core(Q=(3,), K=(4, 3), past_k=(3,))["scores"].shape == (1, 5)
-    assert core(scores=(3,), V=(3, 1))["output"].shape == (1, 1)
+    assert given(Q=(3,), K=(4, 3), past_k=(3,))["scores"].shape == (1, 5)
+    assert given(scores=(3,), V=(3, 1))["output"].shape == (1, 1)
 
 
 def test_a_scale_that_needs_a_width() -> None:
@@ -278,9 +275,8 @@ def test_a_scale_that_needs_a_width() -> None:
 
 
 def test_a_mask_that_comes_too_late_is_told() -> None:
-    trace = core({"masks": (mask_spec("causal"),)}, masked=(2, 2))
-    assert any("which changes nothing" in note for note in trace.notes)
-    assert trace.mask == []
+    with pytest.raises(AttnError, match="mask has no effect: the problem begins at masked"):
+        given({"mask": "causal"}, masked=(2, 2))
 
 
 def test_inputs_are_not_changed() -> None:

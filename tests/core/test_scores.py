@@ -8,10 +8,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from attncli import AttnError, attend
-from attncli.core.normalizers import NORMALIZERS
-from attncli.core.scores import SCORES, inverse_root, score_spec
-from attncli.core.trace import Trace
+from attncli import AttnError, Trace, attend
+from tests.calling import names
+from tests.inside import NORMALIZERS, SCORES
 
 HUGE, TINY = 1e300, 1e-300
 KERNELS = ["gaussian", "laplacian", "boxcar", "triangular", "epanechnikov"]
@@ -147,8 +146,8 @@ def test_a_key_out_of_reach_stays_there(score: str, scale: float) -> None:
     assert trace["output"] == 3
 
 
-@pytest.mark.parametrize("score", SCORES.names())
-@pytest.mark.parametrize("normalizer", NORMALIZERS.names())
+@pytest.mark.parametrize("score", names("scores"))
+@pytest.mark.parametrize("normalizer", names("normalizers"))
 def test_nothing_at_all(score: str, normalizer: str) -> None:
     """No queries, no keys, no sequences, no features: results of the right shape."""
     parameters = {"general": {"W": np.ones((2, 2))}, "concat": {"W": np.ones((3, 4)), "v": np.ones(3)}}.get(score, {})
@@ -222,7 +221,7 @@ def test_a_score_of_ones_own() -> None:
         squares = attend(q, k, score=("absolute", {"power": 2}))["scores"]
         assert squares.tolist() == [[-1, -9, -1], [-4, -4, 0]]
         with pytest.raises(AttnError, match=r"(?s)unknown parameter.*power"):
-            score_spec("absolute", {"exponent": 2})
+            attend(q, k, score=("absolute", {"exponent": 2}))
     finally:
         SCORES.remove("absolute")
     with pytest.raises(AttnError, match="unknown score 'absolute'"):
@@ -277,5 +276,4 @@ def test_the_default_scale_is_right_to_the_last_digit(d: int) -> None:
     """mpmath's 50 digits, rounded once: 1/sqrt(2) is 0.7071067811865476, not ...475."""
     with mpmath.workdps(50):
         nearest = float(1 / mpmath.sqrt(d))
-    assert inverse_root(d) == nearest
     assert attend(np.ones((1, d)), np.ones((1, d))).scale == nearest

@@ -10,7 +10,7 @@ import pytest
 from attncli.core.attend import Rules, attend
 from attncli.core.scores import score_spec
 from attncli.core.workers import single_blas, thread_count
-from attncli.errors import UsageError
+from tests.inside import UsageError
 
 rng = np.random.default_rng(3)
 

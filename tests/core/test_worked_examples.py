@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import yaml
 
-from attncli import attend, self_attention
-from attncli.core.trace import STEPS, Trace
+from attncli import Trace, attend, self_attention
+from tests.calling import names
 
 FILE = Path(__file__).parents[1] / "data" / "worked_examples.yaml"
 EXAMPLES = {e["id"]: e for e in yaml.load(FILE.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)["examples"]}
@@ -131,7 +131,7 @@ def test_the_whole_file_is_here() -> None:
     fields = agreeing()
     assert len(fields) == 69
     assert set(LEFT_OUT) | set(LEFT_OUT_ROWS) <= set(fields)
-    assert {field for _, field in fields} - set(FIELDS) - {field for _, field in LEFT_OUT} <= set(STEPS)
+    assert {field for _, field in fields} - set(FIELDS) - {field for _, field in LEFT_OUT} <= set(names("steps"))
 
 
 @pytest.mark.parametrize(("id_", "field"), [case for case in agreeing() if case not in LEFT_OUT])

@@ -13,15 +13,15 @@ import sympy
 import yaml
 
 from attncli.cli import call
-from attncli.errors import InputError
-from attncli.explain.exact import Exact
-from attncli.explain.explanation import explain, find_token
-from attncli.explain.terms import Cell
 from attncli.problem.document import read_document
 from attncli.report.exact import as_text
 from attncli.report.explanation import EXPLANATIONS, write
 from attncli.report.look import Look
+from attncli.working.exact import Exact
+from attncli.working.explanation import explain, find_token
+from attncli.working.terms import Cell
 from tests.explain.test_terms import CASES, EXTRA, problem_of
+from tests.inside import InputError
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = str(ROOT / "samples" / "06-encoder-decoder.yaml")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import yaml
 
-from attncli.explain.parts import workings
-from attncli.explain.terms import Cell, Number, evaluate, op, total
-from attncli.explain.working import Working
 from attncli.problem.document import read_document
 from attncli.problem.problem import Problem
+from attncli.working.parts import workings
+from attncli.working.terms import Cell, Number, evaluate, op, total
+from attncli.working.working import Working
 
 DATA = Path(__file__).parent.parent / "data"
 CASES: list[dict[str, Any]] = yaml.safe_load((DATA / "worked_cases.yaml").read_text())["cases"]

@@ -15,8 +15,9 @@ from typing import BinaryIO
 
 import pytest
 
-from attncli.errors import AttnError, InputError, MachineError
+from attncli import AttnError
 from attncli.problem.formats.files import write_all
+from tests.inside import InputError, MachineError
 
 
 @pytest.fixture(autouse=True)

@@ -19,9 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from attncli.errors import AttnError, InputError
+from attncli import AttnError
 from attncli.problem.formats import ReadOptions, encode, npz, read_all, read_matrix
 from attncli.problem.matrix import Matrix
+from tests.inside import InputError
 
 CASES = Path(__file__).parents[1] / "field_cases"
 DTYPES = [np.float64, np.float32, np.float16, np.int8, np.uint8, np.int64, np.uint16, np.bool_, ">f8", ">i4", "<f4"]

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from attncli.errors import AttnError, InputError, Place, ShapeError, UsageError
+from attncli import AttnError
 from attncli.problem.formats import ReadOptions, encode, read_matrix
 from attncli.problem.matrix import Matrix
+from tests.inside import InputError, Place, ShapeError, UsageError
 
 
 def read(text: str | bytes, kind: str = "csv", *, blanks: bool = False, **options: Any) -> Matrix:

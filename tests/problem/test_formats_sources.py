@@ -16,9 +16,10 @@ from typing import Any, BinaryIO
 import numpy as np
 import pytest
 
-from attncli.errors import AttnError, InputError, Place, ShapeError
+from attncli import AttnError
 from attncli.problem.formats import FORMATS, ReadOptions, encode, format_of, known_suffixes, read_all, read_matrix
 from attncli.problem.matrix import Matrix
+from tests.inside import InputError, Place, ShapeError
 
 CASES = Path(__file__).parents[1] / "field_cases"
 EXPECTED = json.loads((CASES / "EXPECTED.json").read_text())

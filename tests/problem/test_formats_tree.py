@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from attncli.errors import InputError, Place
 from attncli.problem.formats import ReadOptions, encode, read_all, read_matrix
 from attncli.problem.formats.json import dumps
 from attncli.problem.formats.yaml import dump
 from attncli.problem.matrix import Matrix
+from tests.inside import InputError, Place
 
 META: dict[str, Any] = {
     "attncli": "0.1.0",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncli.errors import AttnError
+from attncli import AttnError
 from attncli.problem import yamltext
 from attncli.problem.literals import Literal, Literals
 from attncli.problem.yamlmatrix import matrix_from_node

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from attncli import attend
-from attncli.errors import MachineError
 from attncli.problem import needs
 from attncli.problem.build import make_problem
 from attncli.problem.convert_object import layer_from_keywords
 from attncli.problem.needs import check_memory, memory_by_step
 from attncli.problem.problem import Problem
+from tests.inside import MachineError
 
 
 def _problem(n: int, m: int, dtype: Any = float, **options: Any) -> Problem:

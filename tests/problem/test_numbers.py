@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.errors import InputError, Place
 from attncli.problem.arithmetic import evaluate, parse_expression
 from attncli.problem.numbers import is_number, looks_like_number, parse_number, places, shortest
+from tests.inside import InputError, Place
 
 
 @pytest.mark.parametrize(

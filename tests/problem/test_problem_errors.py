@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attncli.errors import AttnError, InputError
+from attncli import AttnError
 from attncli.problem.document import read_document
+from tests.inside import InputError
 
 BASE = "Q: [[1, 0], [0, 1]]\nK: [[1, 0], [0, 1], [1, 1]]\n"  # two lines; what is tried stands on line 3
 

@@ -8,16 +8,14 @@ import sys
 import numpy as np
 import pytest
 
-from attncli.core.masks import MASKS
-from attncli.core.normalizers import NORMALIZERS
-from attncli.core.scores import SCORES
-from attncli.errors import AttnError
+from attncli import AttnError
 from attncli.problem.build import make_problem
 from attncli.problem.convert_text import layer_from_options
 from attncli.problem.document import read_document
 from attncli.problem.profiles import PROFILES
 from attncli.problem.reading import Reading, split_steps, split_words
 from attncli.problem.settings import FIELDS, find_key, keywords
+from tests.inside import MASKS, NORMALIZERS, SCORES
 
 FILE = "Q: [[1, 0], [0, 1]]\nK: [[1, 0], [0, 1], [1, 1]]\nV: [[1], [2], [4]]\n"
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from attncli import AttnError
 from attncli.api import load
-from attncli.errors import AttnError
 from attncli.problem.build import make_problem
 from attncli.problem.convert_object import layer_from_keywords
 from attncli.problem.document import read_document

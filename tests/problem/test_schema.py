@@ -8,9 +8,9 @@ import jsonschema
 import pytest
 import yaml
 
-from attncli.core.scores import SCORES
 from attncli.problem.schema import schema
 from attncli.problem.settings import FIELDS
+from tests.inside import SCORES
 
 ROOT = Path(__file__).parents[2]
 CASES = yaml.load(

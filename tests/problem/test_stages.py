@@ -11,7 +11,7 @@ import pytest
 import yaml
 from mpmath import exp, matrix, mp, sqrt
 
-from attncli.errors import AttnError
+from attncli import AttnError
 from attncli.problem.build import make_problem
 from attncli.problem.convert_object import layer_from_keywords
 from attncli.problem.document import read_document

@@ -15,11 +15,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.errors import AttnError, InputError, Place, ShapeError
+from attncli import AttnError
 from attncli.problem import yamltext
 from attncli.problem.yamlmatrix import matrix_from_node
 from attncli.problem.yamltext import compose
 from attncli.problem.yamltree import pairs_of, place_of, scalar_value
+from tests.inside import InputError, Place, ShapeError
 
 CASES = Path(__file__).parents[1] / "field_cases"
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from attncli.core.trace import Trace
+from attncli import Trace
 
 BASE = np.array([[0.401112, 0.197776, 0.401112], [0.197776, 0.401112, 0.401112]])
 HARD_LABELS = [

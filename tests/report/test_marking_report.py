@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attncli.errors import AttnError, UsageError
+from attncli import AttnError
 from attncli.problem.document import read_document
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
@@ -22,6 +22,7 @@ from attncli.report.marking import data, marks, sentence, summary
 from attncli.report.points import Points
 from attncli.verify.check import check
 from attncli.verify.verdicts import CheckResult
+from tests.inside import UsageError
 
 TEXT = "tokens: [it]\nkey_tokens: [dog, cat]\nscores: [[0, 1]]\nV: [[10, 0], [0, 20]]\nexpect:\n"
 SLIP = TEXT + "  scores: [[0, 1]]\n  weights: [[0.37, ~]]\n  output: [[3.7, 14.6]]\n"

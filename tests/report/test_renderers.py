@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from report_traces import BASE, OUTPUT, labels, made
 from rich.cells import cell_len
 
-from attncli import __version__
-from attncli.core.trace import Trace
-from attncli.errors import InputError, ShapeError
+from attncli import Trace, __version__
 from attncli.report.look import Look, escape_controls, missing_characters
 from attncli.report.markup import escape_latex, escape_markdown
 from attncli.report.renderers import RENDERERS, render
+from tests.inside import InputError, ShapeError
 
 
 def text_of(trace: Trace, steps: list[str] | None, format: str, look: Look | None = None) -> str:

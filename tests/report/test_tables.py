@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from report_traces import BASE, body_rows, labels, made
 from rich.cells import cell_len
 
-from attncli.core.trace import Trace
+from attncli import Trace
 from attncli.report.look import Look
 from attncli.report.numbers import spell
 from attncli.report.sheet import sheet

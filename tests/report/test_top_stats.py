@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_traces import BASE, made
 
+from attncli import Trace
 from attncli.core.statistics import Moments, entropy
-from attncli.core.trace import Trace
-from attncli.errors import InputError, UsageError
 from attncli.registry import Registry
 from attncli.report.listing import listing, registry_rows
 from attncli.report.look import Look
 from attncli.report.stats import stats
 from attncli.report.top import top
+from tests.inside import InputError, UsageError
 
 
 def test_top_lists_the_largest_and_ties_in_key_order() -> None:

@@ -14,7 +14,6 @@ import pytest
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from attncli.errors import InputError, ShapeError
 from attncli.problem.document import read_document
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
@@ -26,6 +25,7 @@ from attncli.verify.pattern import pattern
 from attncli.verify.precision import Precision, precision_of
 from attncli.verify.right import right_numbers
 from attncli.verify.verdicts import CheckResult
+from tests.inside import InputError, ShapeError
 
 Array = NDArray[Any]
 ALL = np.ones((1, 1), bool)

@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from attncli.errors import UsageError
 from attncli.problem.matrix import Matrix
 from attncli.verify.diff import Allowed, Difference, compare, ulps_apart
+from tests.inside import UsageError
 
 
 def compared(a: Any, b: Any, dtype: str = "float64", **allowed: float) -> Difference:

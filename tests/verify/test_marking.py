@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from attncli.errors import AttnError, ShapeError, UsageError
+from attncli import AttnError
 from attncli.problem.document import read_document
 from attncli.verify.check import check
 from attncli.verify.verdicts import CheckResult
+from tests.inside import ShapeError, UsageError
 
 
 def checked(text: str, tmp_path: Path) -> CheckResult:

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from attncli import load
-from attncli.core.trace import STEPS
 from attncli.verify.diagnosis import Diagnosis, diagnosis_of
 from attncli.verify.given import Given
 from attncli.verify.marking import Marking
 from attncli.verify.mistakes import MISTAKES, Change, Changes, mistake
+from tests.inside import STEPS
 
 # Two queries, three keys; and two tokens whose projections are the identity.
 BASE = "Q: [[1, 0], [0, 1]]\nK: [[1, 0], [0, 1], [1, 1]]\nV: [[1, 2], [3, 4], [5, 6]]\n"

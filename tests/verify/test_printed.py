@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attncli.errors import InputError
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 from attncli.problem.values import Hand
 from attncli.verify.check import check
 from attncli.verify.verdicts import CheckResult
+from tests.inside import InputError
 
 Array = NDArray[Any]
 

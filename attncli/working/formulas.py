@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attncli.core.normalizers import NORMALIZERS
 from attncli.core.scores import SCORES
-from attncli.explain.working import Working
+from attncli.working.working import Working
 
 _SCORES = {
     "dot": r"q \cdot k",

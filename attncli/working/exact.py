@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from attncli.errors import InputError, UsageError
-from attncli.explain.terms import Cell, evaluate
-from attncli.explain.working import Working
 from attncli.lazy import np
 from attncli.problem.arithmetic import NotArithmetic, parse_expression
 from attncli.problem.arithmetic import evaluate as read
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
+from attncli.working.terms import Cell, evaluate
+from attncli.working.working import Working
 
 
 class Exact:

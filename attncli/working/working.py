@@ -11,11 +11,11 @@ from typing import Any
 
 from attncli.core.scores import ScoreSpec
 from attncli.core.trace import Trace
-from attncli.explain.normalizing import NORMALIZING
-from attncli.explain.scores import EXPLAINERS
-from attncli.explain.terms import Cell, Number, Op, Term, evaluate, op, products, total
 from attncli.lazy import Array
 from attncli.problem.problem import Problem
+from attncli.working.normalizing import NORMALIZING
+from attncli.working.scores import EXPLAINERS
+from attncli.working.terms import Cell, Number, Op, Term, evaluate, op, products, total
 
 LOGIT_STEPS = ("scores", "scaled", "capped", "biased", "masked")
 

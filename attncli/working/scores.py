@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from attncli.explain.terms import Cell, Number, Term, op, products, total
+from attncli.working.terms import Cell, Number, Term, op, products, total
 
 Parameters: TypeAlias = "dict[str, float | list[list[Term]]]"
 Explained: TypeAlias = "dict[str, Term]"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from attncli.cli import call
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 FIELD_CASES = ROOT / "tests" / "field_cases"
 
 
@@ -34,24 +36,39 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture
-def cli(clean_environment: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+def attncli(*arguments: object, stdin: bytes = b"", encoding: str = "utf-8", tty: bool = False) -> Result:
     """Call attncli in this process, with standard input from bytes and streams of UTF-8 (or another encoding)."""
-
-    def invoke(*arguments: object, stdin: bytes = b"", encoding: str = "utf-8", tty: bool = False) -> Result:
-        out, err = io.BytesIO(), io.BytesIO()
-        streams = [io.TextIOWrapper(stream, encoding=encoding, write_through=True) for stream in (out, err)]
-        if tty:
-            streams[0].isatty = lambda: True  # type: ignore[method-assign]
-        monkeypatch.setattr(sys, "stdout", streams[0])
-        monkeypatch.setattr(sys, "stderr", streams[1])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    out, err = io.BytesIO(), io.BytesIO()
+    streams = [io.TextIOWrapper(stream, encoding=encoding, write_through=True) for stream in (out, err)]
+    if tty:
+        streams[0].isatty = lambda: True  # type: ignore[method-assign]
+    before = sys.stdout, sys.stderr, sys.stdin
+    sys.stdout, sys.stderr = streams
+    sys.stdin = io.TextIOWrapper(io.BytesIO(stdin))
+    try:
         status = call([str(argument) for argument in arguments])
-        for stream in streams:
-            stream.flush()
-        return Result(status, out.getvalue().decode(encoding), err.getvalue().decode(encoding))
+    finally:
+        sys.stdout, sys.stderr, sys.stdin = before
+    for stream in streams:
+        stream.flush()
+    return Result(status, out.getvalue().decode(encoding), err.getvalue().decode(encoding))
 
-    return invoke
+
+def listed(what: str) -> list[dict[str, Any]]:
+    """What `attncli list` tells of the scores, normalizers, masks, formats, profiles or steps."""
+    found: list[dict[str, Any]] = json.loads(attncli("list", what, "--format", "json").out)[what]
+    return found
+
+
+def names(what: str) -> list[str]:
+    """The names of the scores, normalizers, masks, formats, profiles or steps."""
+    return [entry["name"] for entry in listed(what)]
+
+
+@pytest.fixture
+def cli(clean_environment: None) -> Callable[..., Result]:
+    """`attncli` in this process, where nothing around the tests decides on colours, widths or encodings."""
+    return attncli
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from attncli.explain.terms import Cell, Number, Term, op, total
+from attncli.working.terms import Cell, Number, Term, op, total
 
 if TYPE_CHECKING:
-    from attncli.explain.working import Working
+    from attncli.working.working import Working
 
 
 def softmax(working: Working, i: int, j: int) -> Term:

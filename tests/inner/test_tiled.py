@@ -13,15 +13,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from attncli import AttnError
 from attncli.core.attend import Attention, Rules, attend
 from attncli.core.blocks import Large
 from attncli.core.dots import Sizes
 from attncli.core.masks import mask_spec
-from attncli.core.normalizers import NORMALIZERS
 from attncli.core.scores import SCORES, score_spec
 from attncli.core.streamed import stream
 from attncli.core.tiled import attend_by_blocks
-from attncli.errors import AttnError, InputError
+from tests.inside import NORMALIZERS, InputError
 
 SMALL = (Sizes(1, 1, 1, 1), Sizes(2, 2, 2, 3), Sizes(1, 4, 2, 2), Sizes(3, 2, 1, 5), Sizes(4, 64, 4, 128))
 ODD = (np.nan, np.inf, -np.inf, 1e30, 200.0, -200.0)

@@ -9,10 +9,10 @@ from attncli.core.maskargs import decide_array_axes
 from attncli.core.normalizers import find_normalizer
 from attncli.core.projections import join_heads
 from attncli.core.trace import STEPS, Trace
-from attncli.explain.working import LOGIT_STEPS, Working
 from attncli.lazy import Array, np
 from attncli.problem.labels import past_count
 from attncli.problem.problem import Problem
+from attncli.working.working import LOGIT_STEPS, Working
 
 
 def workings(problem: Problem, trace: Trace) -> Iterator[tuple[tuple[int, ...], Working]]:

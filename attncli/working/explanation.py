@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from attncli.core.masking import Extent, Masks
 from attncli.core.trace import Trace
 from attncli.errors import InputError
-from attncli.explain.parts import workings
-from attncli.explain.terms import Cell, Op, Term
-from attncli.explain.working import LOGIT_STEPS, Working
 from attncli.lazy import np
 from attncli.problem.problem import Problem
+from attncli.working.parts import workings
+from attncli.working.terms import Cell, Op, Term
+from attncli.working.working import LOGIT_STEPS, Working
 
 _LINES = 12  # of one step; of more, the first and the number of the others are told
 _FIRST = 3
