@@ -11,11 +11,19 @@ from attncli.lazy import pattern
 if TYPE_CHECKING:
     from fractions import Fraction
 
-_TOKEN = pattern(r"\s*(?:((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z]+)|(\*\*|[-+*/^()√]))")
-_LEFT_OUT = pattern(r"(?<=[0-9.)])\s*(?=sqrt\b|\()")  # where a product has no sign
+_TOKEN = pattern(r"\s*(?:((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|([A-Za-z]+)|(\*\*|[-+*/^()√%]))")
+_LEFT_OUT = pattern(r"(?<=[0-9.)])\s*(?=sqrt\b|exp\b|\()")  # where a product has no sign
+# What a hand writes instead of * and /, and powers of ten with an x: 2x10^3.
+_SIGNS = str.maketrans({"\u2212": "-", "×": "*", "·": "*", "⋅": "*", "÷": "/"})
+_TIMES = pattern(r"(?<=[0-9])[ ]*[xX][ ]*(?=10[ ]*(?:\^|\*\*))")
+_RAISED = "⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
+_SUPERSCRIPT = pattern(f"[{_RAISED}]+")
 _LONGEST = 300  # characters
 _DEEPEST = 20  # parentheses
+_MOST_TOKENS = 100  # each may be a level of the tree
 _BITS = 4000  # of an exact power; a double ends at 1024
+_E = ("exp", ("number", "1"))
+_LOWERED = str.maketrans(_RAISED, "+-0123456789")
 
 Tree = tuple[Any, ...]
 
@@ -27,20 +35,22 @@ class NotArithmetic(ValueError):
 def parse_expression(text: str) -> Tree:
     """Arithmetic as nested tuples: "-1/3" is ("/", ("neg", ("number", "1")), ("number", "3")).
 
-    Known are + - * / ^ (also **), parentheses and sqrt, also √2, √(2) and 2√3. Sums stand in parentheses, and so does
-    a division of a division: 1-3 may be a range and 1/2/24 a date. Raises NotArithmetic.
+    Known are + - * × / ^ (also **), per cent, parentheses, sqrt and exp, also sqrt2, √2, √(2), 2√3 and e^2. Sums stand
+    in parentheses, and so does a division of a division: 1-3 may be a range and 1/2/24 a date. Raises NotArithmetic.
     """
-    plain = text.strip().replace("\u2212", "-")
-    if len(plain) > _LONGEST or plain.count("(") > _DEEPEST:
+    if len(text) > _LONGEST or text.count("(") > _DEEPEST:
         raise NotArithmetic
+    plain = ascii_signs(text).strip()
     parser = _Parser(plain)
     tree = parser.product()
     if parser.at == len(parser.tokens):
+        if plain.lstrip("+- ") == "e":  # a word of one letter
+            raise NotArithmetic
         return tree
     if parser.take("+", "-"):
         parser.sum()
         if parser.at == len(parser.tokens):
-            raise NotArithmetic("put a sum or difference in parentheses")
+            raise NotArithmetic(_in_parentheses(plain))
     mended = _LEFT_OUT.sub("*", plain)
     if mended != plain:
         parse_expression(mended)
@@ -48,8 +58,24 @@ def parse_expression(text: str) -> Tree:
     raise NotArithmetic
 
 
+def ascii_signs(text: str) -> str:
+    """The same with the signs of a keyboard, 2×10³ as 2*10^3; what stands for "about" is left out."""
+    text = text.strip().lstrip("≈~")
+    text = _TIMES.sub("*", text.translate(_SIGNS))
+    return _SUPERSCRIPT.sub(lambda match: "^" + match[0].translate(_LOWERED), text)
+
+
+def _in_parentheses(plain: str) -> str:
+    """What mends a sum, and what it then is: 1-3 may have been a range."""
+    mended = f"({plain})"
+    try:
+        return f"a sum stands in parentheses: {mended} is {value_of(parse_expression(mended)):.9g}"
+    except ArithmeticError:
+        return "a sum stands in parentheses"
+
+
 def evaluate(tree: Tree, operations: Mapping[str, Callable[..., Any]]) -> Any:
-    """The value of a tree, with functions for "number" (of the text), "neg", "sqrt", "+", "-", "*", "/" and "^"."""
+    """The value of a tree, with functions for "number" (of the text), "neg", "sqrt", "exp", "+", "-", "*", "/", "^"."""
     name, *parts = tree
     if name == "number":
         return operations[name](*parts)
@@ -77,6 +103,8 @@ class _Parser:
             number, name, operator = match.groups()
             self.tokens.append(("number", number) if number else ("name", name) if name else ("operator", operator))
             position = match.end()
+        if len(self.tokens) > _MOST_TOKENS:
+            raise NotArithmetic
         self.at = 0
 
     def next(self, *wanted: str) -> bool:
@@ -113,22 +141,34 @@ class _Parser:
         if self.take("+"):
             return self.unary()
         tree = self.atom()
-        return ("^", tree, self.unary()) if self.take("^", "**") else tree
+        if self.take("%"):
+            tree = ("/", tree, ("number", "100"))
+        if not self.take("^", "**"):
+            return tree
+        exponent = self.unary()
+        return ("exp", exponent) if tree == _E else ("^", tree, exponent)
 
     def atom(self) -> Tree:
-        if self.at < len(self.tokens) and self.tokens[self.at][0] == "number":
-            self.at += 1
-            return self.tokens[self.at - 1]
-        function = self.take("sqrt", "√")
-        if function == "√" and self.at < len(self.tokens) and self.tokens[self.at][0] == "number":
-            self.at += 1
-            return ("sqrt", self.tokens[self.at - 1])
+        if number := self.number():
+            return number
+        if self.take("e"):
+            return _E
+        function = self.take("sqrt", "√", "exp")
+        if function and function != "exp" and (number := self.number()):
+            return ("sqrt", number)
         if not self.take("("):
             raise NotArithmetic
         tree = self.sum()
         if not self.take(")"):
             raise NotArithmetic
-        return ("sqrt", tree) if function else tree
+        return ("exp" if function == "exp" else "sqrt", tree) if function else tree
+
+    def number(self) -> Tree | None:
+        """The next token, if it is a number."""
+        if self.at == len(self.tokens) or self.tokens[self.at][0] != "number":
+            return None
+        self.at += 1
+        return self.tokens[self.at - 1]
 
 
 def _fraction(text: str) -> Fraction:
@@ -172,10 +212,15 @@ def _power(x: Fraction | float, y: Fraction | float) -> Fraction | float:
     return math.pow(x, y)
 
 
+def _exp(x: Fraction | float) -> Fraction | float:
+    return math.exp(x)
+
+
 _EXACT: dict[str, Callable[..., Fraction | float]] = {
     "number": _fraction,
     "neg": lambda x: -x,
     "sqrt": _sqrt,
+    "exp": _exp,
     "+": lambda x, y: x + y,
     "-": lambda x, y: x - y,
     "*": lambda x, y: x * y,

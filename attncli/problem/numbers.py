@@ -7,17 +7,20 @@ import re
 
 from attncli.errors import InputError, Place
 from attncli.lazy import pattern
-from attncli.problem.arithmetic import NotArithmetic, parse_expression, value_of
+from attncli.problem.arithmetic import NotArithmetic, ascii_signs, parse_expression, value_of
 
-_DECIMAL = pattern(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_NAMED = pattern(r"([+-]?)(?:(\.?inf|infinity|∞)|\.?nan)", re.IGNORECASE)
+_DECIMAL = pattern(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NAMED = pattern(r"([+-]?)(?:(\.?inf|infinity|∞|(?<=[+-])oo)|\.?nan)", re.IGNORECASE)
 _PLACES = pattern(r"[+-]?[0-9]*(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
-# Digits with marks between them, hex, percent, Fortran and complex numbers: no numbers here, but no words either.
+_POWER_OF_TEN = pattern(r"([+-]?[0-9.]+)[ ]*\*[ ]*10[ ]*(?:\^|\*\*)[ ]*\(?[ ]*([+-]?[0-9]+)[ ]*\)?")
+_QUOTIENT = pattern(r"([+-]?[0-9]{1,15})/([0-9]{1,15})")
+# Digits with marks between them, hex, Fortran and complex numbers: no numbers here, but no words either.
 _SPOILED = pattern(
-    r"[+-]?(?:0[xob][0-9a-f]+|(?=.*[0-9])[0-9.,:_'\s]+(?:[ed][+-]?[0-9]+)?[%ij]?|[0-9.e]+[+-][0-9.e]*[ij])",
+    r"[+-]?(?:0[xob][0-9a-f]+|(?=[^0-9]*[0-9])[0-9.,:_'\s]+(?:[ed][+-]?[0-9]+)?[%ij]?|[0-9.e]+[+-][0-9.e]*[ij])",
     re.IGNORECASE,
 )
 _THOUSANDS = pattern(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?")
+_SHOWN = 40  # characters of a number that messages quote
 _HIDDEN = (
     "tables show a hidden cell so; in numbers to be checked it is left out: ~ in YAML, null in JSON, nothing in CSV"
 )
@@ -31,15 +34,8 @@ def parse_number(text: str, *, decimal: str | None = None, place: Place | str | 
     `place`, for what is no number and for what no double can hold.
     """
     plain = _plain(text, decimal, place)
-    if _DECIMAL.fullmatch(plain):
-        value = float(plain)
-        if math.isinf(value):
-            raise _too_large(text, place)
-        return value
-    if named := _NAMED.fullmatch(plain):
-        return float(f"{named[1]}inf") if named[2] else math.nan
     try:
-        return value_of(parse_expression(plain))
+        return _value(plain)
     except NotArithmetic as error:
         raise _no_number(text, plain, str(error) or None, decimal, place) from None
     except OverflowError:
@@ -51,10 +47,25 @@ def parse_number(text: str, *, decimal: str | None = None, place: Place | str | 
 def is_number(text: str, *, decimal: str | None = None) -> bool:
     """Whether parse_number takes it."""
     try:
-        parse_number(text, decimal=decimal)
-    except InputError:
+        _value(_plain(text, decimal, None))
+    except (InputError, NotArithmetic, ArithmeticError):
         return False
     return True
+
+
+def _value(plain: str) -> float:
+    """The double. Raises NotArithmetic, OverflowError for what no double can hold, ArithmeticError where there is none.
+    """
+    if _DECIMAL.fullmatch(plain):
+        value = float(plain)
+        if math.isinf(value):
+            raise OverflowError
+        return value
+    if named := _NAMED.fullmatch(plain):
+        return float(f"{named[1]}inf") if named[2] else math.nan
+    if (quotient := _QUOTIENT.fullmatch(plain)) and int(quotient[2]):
+        return int(quotient[1]) / int(quotient[2])  # rounded once, as the long way would
+    return value_of(parse_expression(plain))
 
 
 def looks_like_number(text: str, *, decimal: str | None = None) -> bool:
@@ -74,12 +85,26 @@ def looks_like_number(text: str, *, decimal: str | None = None) -> bool:
 
 
 def places(text: str) -> int | None:
-    """How many decimals a number is written with: "0.50" 2, "6.0e-06" 7, "12" 0, "1.2e3" -2.
+    """How many decimals a number is written with: "0.50" 2, "6.0e-06" 7, "12" 0, "1.2e3" -2, "27 %" 2.
 
     None for what is exact or has no last place: arithmetic, inf, nan.
     """
-    match = _PLACES.fullmatch(_plain(text, None, None))
+    match = _PLACES.fullmatch(decimal_spelling(text))
     return len(match[1] or "") - int(match[2] or 0) if match else None
+
+
+def decimal_spelling(text: str) -> str:
+    """The plain decimal that is written as "≈0.71", "27 %" or "2.0×10^3", with its places: 27e-2, 2.0e3; else the text.
+    """
+    plain = text.strip().replace("\u2212", "-")
+    if _DECIMAL.fullmatch(plain):
+        return plain
+    plain = ascii_signs(plain).strip()
+    if plain.endswith("%") and _PLACES.fullmatch(plain[:-1].rstrip()):
+        return f"{plain[:-1].rstrip()}e-2"
+    if power := _POWER_OF_TEN.fullmatch(plain):
+        return f"{power[1]}e{power[2]}"
+    return plain
 
 
 def shortest(value: float) -> str:
@@ -94,8 +119,8 @@ def quote(text: str) -> str:
 
 
 def _plain(text: str, decimal: str | None, place: Place | str | None) -> str:
-    """Without surrounding blanks, with an ASCII minus and a decimal point."""
-    plain = text.strip().replace("\u2212", "-")
+    """Without surrounding blanks and "about", with an ASCII minus and a decimal point."""
+    plain = text.strip().replace("\u2212", "-").lstrip("≈~").lstrip()
     if decimal in (None, ".") or ("," not in plain and "." not in plain):
         return plain
     if "." in plain and not _NAMED.fullmatch(plain):
@@ -110,7 +135,7 @@ def _too_large(text: str, place: Place | str | None) -> InputError:
 def _no_number(
     text: str, plain: str, hint: str | None, decimal: str | None, place: Place | str | None
 ) -> InputError:
-    """Why it is none, as exactly as can be told."""
+    """Why it is none, as exactly as can be told; what the hint proposes is a number."""
     import unicodedata
 
     if not plain:
@@ -118,29 +143,46 @@ def _no_number(
     what = f"{quote(text)} is not a number"
     if plain in ("·", "."):
         return InputError(what, place=place, hint=_HIDDEN)
-    odd = next((c for c in plain if not " " <= c <= "~" and c not in "\u2212∞√"), None)
+    odd = next((c for c in plain if not " " <= c <= "~" and c not in _SIGNS), None)
     if odd is not None and not odd.isalpha():
         what += f": it holds U+{ord(odd):04X} {unicodedata.name(odd, 'control character')}"
         hint = "write plain ASCII digits and signs, without blanks between them"
-    elif hint is not None:
-        pass
+    elif len(plain) > _SHOWN:
+        hint = None
     elif "," in plain:
         hint = _comma_hint(plain, decimal)
-    elif re.match(r"[+-]?0[xob]", plain, re.IGNORECASE):
-        hint = "hexadecimal, octal and binary numbers are not read: write decimals"
-    elif "_" in plain and re.search(r"[0-9]", plain):
-        hint = f"write {plain.replace('_', '')} without underscores"
-    elif re.fullmatch(r"[+-]?[0-9.]+%", plain):
-        hint = f"write {plain[:-1]}/100"
-    elif re.fullmatch(r"[+-]?[0-9]+(?:\s+[0-9]+)+", plain):
-        hint = "a blank stands between its digits"
-    elif ":" in plain:
-        hint = "a colon stands where a point or a comma was meant?"
-    elif re.fullmatch(r"[-+0-9.e]*[0-9][ij]", plain, re.IGNORECASE):
-        hint = "complex numbers are not read"
     else:
-        hint = "write it as in 0.5, -2, 1e-3, 1/3 or sqrt(2)/2"
+        hint = _several(plain) or hint or _spelled_oddly(plain)
     return InputError(what, place=place, hint=hint)
+
+
+_SIGNS = "\u2212∞√×·⋅÷≈⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
+
+
+def _several(plain: str) -> str | None:
+    """Blanks between what are numbers each by itself: a comma is missing, or it is one number with its thousands."""
+    parts = plain.split()
+    if len(parts) < 2 or not all(_DECIMAL.fullmatch(_plain(part, None, None)) or _QUOTIENT.fullmatch(part)
+                                 for part in parts):
+        return None
+    if re.fullmatch(r"[+-]?[0-9]{1,3}(?:\s+[0-9]{3})+", plain):
+        return f"a blank stands between its digits: write {''.join(parts)}, or {', '.join(parts)} if they are several"
+    return f"a comma is missing: {', '.join(parts)}"
+
+
+def _spelled_oddly(plain: str) -> str:
+    """How to write a number that is written as other programs write it."""
+    if match := re.fullmatch(r"([+-]?)(0x[0-9a-f]+|0o[0-7]+|0b[01]+)", plain, re.IGNORECASE):
+        return f"hexadecimal, octal and binary numbers are not read: write {match[1]}{int(match[2], 0)}"
+    if "_" in plain and is_number(plain.replace("_", "")):
+        return f"write {plain.replace('_', '')} without underscores"
+    if ":" in plain and is_number(plain.replace(":", ".")):
+        return f"a colon stands where a point or a comma was meant? write {plain.replace(':', '.')}"
+    if re.fullmatch(r"[-+0-9.e]*[0-9][ij]", plain, re.IGNORECASE):
+        return "complex numbers are not read"
+    if is_number(fortran := re.sub(r"(?<=[0-9.])[dD](?=[+-]?[0-9])", "e", plain)):
+        return f"write {fortran}"
+    return "write it as in 0.5, -2, 1e-3, 1/3 or sqrt(2)/2"
 
 
 def _comma_hint(plain: str, decimal: str | None) -> str:
@@ -150,8 +192,13 @@ def _comma_hint(plain: str, decimal: str | None) -> str:
     pointed = plain.replace(",", ".")
     if not is_number(pointed):
         pointed = ""
-    mended = "use --decimal ," if decimal is not None else f"write {pointed or 'a point'}"
+    mended = "use --decimal ," if decimal is not None and is_number(plain, decimal=",") else f"write {pointed}"
+    parts = [part.strip() for part in plain.split(",")]
     if not _THOUSANDS.fullmatch(plain):
-        return f"a decimal comma? {mended}"
+        if pointed:
+            return f"a decimal comma? {mended}"
+        if all(map(is_number, parts)):
+            return f"these are {len(parts)} numbers: they stand in cells of their own"
+        return "write it as in 0.5, -2, 1e-3, 1/3 or sqrt(2)/2"
     whole = f"write {plain.replace(',', '')} without separators"
     return f"{whole}, or {mended} if the comma is the decimal mark" if pointed else whole

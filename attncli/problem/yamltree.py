@@ -25,7 +25,7 @@ NULL = frozenset(("", "~", "null", "Null", "NULL"))
 BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 IMPLICIT = "implicit"  # what the resolver says of every node that has no tag of its own
 # No number begins so; true, false and null do.
-_WORD = pattern("(?!sqrt|inf|nan)[a-z_]", re.IGNORECASE | re.ASCII)
+_WORD = pattern("(?!sqrt|inf|nan|exp|e ?[*^/])[a-z_]", re.IGNORECASE | re.ASCII)
 
 
 def place_of(node: Node, file: str) -> Place:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from attncli.lazy import Array, np
+from attncli.problem.numbers import decimal_spelling
 
 _DECIMAL = re.compile(r"[+-]?[0-9]*(?:[.,]([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
 _EPSILON = 2.0**-52
@@ -178,7 +179,7 @@ def decimals_of(text: str) -> int | None:
 @lru_cache(maxsize=4096)
 def _spelled(text: str) -> tuple[int | None, bool]:
     """The decimals, and whether the number is written plainly, without a point (or an exponent)."""
-    match = _DECIMAL.fullmatch(text.strip().replace("\u2212", "-"))
+    match = _DECIMAL.fullmatch(decimal_spelling(text))
     if match is None or not any(c.isdigit() for c in text):
         return None, False
     return len(match[1] or "") - int(match[2] or 0), match[1] is None and match[2] is None

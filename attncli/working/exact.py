@@ -34,6 +34,7 @@ class Exact:
             "number": sympy.Rational,
             "neg": lambda a: -a,
             "sqrt": sympy.sqrt,
+            "exp": sympy.exp,
             "+": lambda a, b: a + b,
             "-": lambda a, b: a - b,
             "*": lambda a, b: a * b,

@@ -34,32 +34,43 @@ class Row(NamedTuple):
         return self.cells[index] if index in self.quoted else self.cells[index].strip()
 
 
-def separator_of(name: str, decimal: str) -> str:
-    """The separator that `--separator` names. Raises UsageError for what cannot separate numbers."""
+def separator_of(name: str, decimal: str, place: Place | str = "--separator") -> str:
+    """The separator that `--separator` names, or a line at `place`. Raises UsageError for what cannot separate numbers.
+    """
     separator = _NAMED.get(name.lower(), name)
     blank = separator.isspace() and separator not in ("\t", BLANKS)
     if len(separator) != 1 or blank or separator.isalnum() or separator in '"+-.#' or separator == decimal:
         raise UsageError(
             f"{quote(name)} cannot separate numbers",
-            place="--separator",
+            place=place,
             hint="write one character, such as , ; | or the word tab or blank",
         )
     return separator
 
 
-def split(text: str, separator: str | None, decimal: str, file: str) -> tuple[str, list[Row]]:
-    """The separator, and the rows without blank lines and comments.
+class Cells(NamedTuple):
+    """A text as rows of cells without blank lines and comments, and the lines that begin with # outside quotes."""
 
-    separator: None where the text tells: a first line `sep=X`, else the first of tab, ; and , that the first line
-    holds outside quotes. Raises InputError for quotes that are not closed.
+    separator: str
+    rows: list[Row]
+    comments: list[str]
+
+
+def split(text: str, separator: str | None, decimal: str, file: str, *, usual: str | None = None) -> Cells:
+    """The cells of a text.
+
+    separator: what an option names; None where the text tells: a first line `sep=X`, else `usual`, else the first of
+    tab, ; and , that the first line holds outside quotes. Raises InputError for quotes that are not closed.
     """
     position, line = 0, 1
     if match := _SEP_LINE.match(text):
         if match[1] is None:
             raise InputError("sep= names no separator", place=Place(file, 1, 1))
-        separator = separator or separator_of(match[1], decimal)
+        separator = separator or separator_of(match[1], decimal, Place(file, 1, 1))
         position, line = match.end(), 2
+    separator = separator or usual
     rows: list[Row] = []
+    comments: list[str] = []
     while position < len(text):
         end = _END.search(text, position)
         stop, after = end.span() if end else (len(text), len(text))
@@ -68,6 +79,7 @@ def split(text: str, separator: str | None, decimal: str, file: str) -> tuple[st
             position, line = after, line + 1
             continue
         if content.lstrip().startswith("#"):
+            comments.append(content)
             position, line = after, line + 1
             continue
         if separator is None:
@@ -79,7 +91,7 @@ def split(text: str, separator: str | None, decimal: str, file: str) -> tuple[st
         rows.append(row)
         line += len(_END.findall(text, position, after)) if row.quoted else 1
         position = after
-    return separator or ",", rows
+    return Cells(separator or ",", rows, comments)
 
 
 def cells_of(content: str, separator: str) -> list[str]:

@@ -61,18 +61,29 @@ def read_txt(source: Source, options: ReadOptions, name: str | None) -> dict[str
     return {"": read_table(source, options, BLANKS)}
 
 
-def read_table(source: Source, options: ReadOptions, separator: str | None) -> Matrix:
+def read_table(source: Source, options: ReadOptions, usual: str | None) -> Matrix:
     """The matrix of a delimited text.
 
-    separator: where the options name none; None if the text tells. Raises InputError with line and column.
+    usual: the separator where neither an option nor the text names one; None if the first line tells.
+    Raises InputError with line and column; a hint names the separator or decimal mark with which it can be read.
     """
     if options.decimal not in (".", ","):
         raise InputError(f"{quote(options.decimal)} is no decimal mark", place="--decimal", hint="write . or ,")
     if options.separator is not None:
-        separator = separator_of(options.separator, options.decimal)
+        separator_of(options.separator, options.decimal)  # raises
     data = source.read()
-    matrix = _plain(data, source.file, options, separator)
-    return matrix or _Table(decode(data, source.file), source.file, options, separator).matrix()
+    try:
+        return _read(data, source.file, options, usual)
+    except AttnError as error:
+        from attncli.problem.formats.other_marks import with_advice
+
+        raise with_advice(error, data, options, usual, _read) from None
+
+
+def _read(data: bytes, file: str, options: ReadOptions, usual: str | None) -> Matrix:
+    named = None if options.separator is None else separator_of(options.separator, options.decimal)
+    matrix = _plain(data, file, options, named or usual)
+    return matrix or _Table(decode(data, file), file, options, named, usual).matrix()
 
 
 def _plain(data: bytes, file: str, options: ReadOptions, separator: str | None) -> Matrix | None:
@@ -109,14 +120,16 @@ def _plain(data: bytes, file: str, options: ReadOptions, separator: str | None) 
 class _Table:
     """The rows of one text, and what of them is taken for header and labels."""
 
-    def __init__(self, text: str, file: str, options: ReadOptions, separator: str | None) -> None:
+    def __init__(self, text: str, file: str, options: ReadOptions, separator: str | None, usual: str | None) -> None:
         self.file, self.options, self.notes = file, options, list[str]()
-        self.separator, self.rows = split(text, separator, options.decimal, file)
+        cells = split(text, separator, options.decimal, file, usual=usual)
+        self.separator, self.rows = cells.separator, cells.rows
         if not self.rows:
             raise InputError("the file has no rows: it holds no numbers", place=Place(file))
         self._refuse_separators_only()
         self._drop_trailing_separators()
         self.truths = _is_truth(self.rows[-1].cells[-1])
+        self._tell_of_skipped(cells.comments)
         self.short = self._check_widths()
         self.labels, self.header = self._labels_and_header()
 
@@ -164,6 +177,17 @@ class _Table:
             self.rows = [Row(row.line, row.cells[:-1], row.quoted) for row in self.rows]
             self.notes.append(f"{self.file}: the separator at the end of every line was dropped")
 
+    def _tell_of_skipped(self, comments: list[str]) -> None:
+        """Lines that would be rows but for their #: `##ing,1,2` is a word and two numbers."""
+        width = len(self.rows[-1].cells)
+        cells = [cells_of(content, self.separator) for content in comments] if width > 1 else []
+        count = sum(len(row) == width and self._is_value(row[-1]) for row in cells)
+        if count:
+            self.notes.append(
+                f"{self.file}: {count} line{'s' * (count > 1)} that begin{'s' * (count == 1)} with # "
+                f"{'were' if count > 1 else 'was'} skipped (a label that begins so stands in quotes)"
+            )
+
     def _check_widths(self) -> bool:
         """Whether the first line is one cell shorter, and so a header; other unequal rows are refused."""
         first, *others = self.rows
@@ -188,21 +212,35 @@ class _Table:
         first, *others = self.rows
         corner = self.short or (first.is_empty(0) and len(first.cells) > 1 and header is not False)
         if labels is None:
-            labels = (corner and header is not False) or self._all_words(
-                [(row, 0) for row in others or [first]], "the first column", "labels"
-            )
+            labels = (corner and header is not False) or self._first_column_is_words(others)
         if header is None:
-            header = (corner and labels) or self._all_words(
-                [(first, i) for i in range(int(labels), len(first.cells))], "the first line", "a header"
-            )
+            cells = [(first, i) for i in range(int(labels), len(first.cells))]
+            header = (corner and labels) or self._all_words(cells, "the first line", "a header")
+            if header and not corner and all(_is_truth(row.cells[i]) for row, i in cells):
+                self._value(first, len(first.cells) - 1)  # raises: true and false are the first row, and a slip follows
         return labels, header
+
+    def _first_column_is_words(self, others: list[Row]) -> bool:
+        """Whether it holds labels: words alone, the cell over them aside where the first line is a header."""
+        first = self.rows[0]
+        if len(first.cells) == 1:
+            return False
+        beside = [self._is_value(cell) for cell in first.cells[1:]]
+        header = self.options.header or (self.options.header is None and not any(beside))
+        cells = [(row, 0) for row in (others if header and others else self.rows)]
+        if not self._all_words(cells, "the first column", "labels"):
+            return False
+        for row, i in cells:
+            if row.is_empty(i):
+                self._value(row, i)  # raises: nothing is no word either
+        return True
 
     def _all_words(self, cells: list[tuple[Row, int]], where: str, meant: str) -> bool:
         """Whether none of these cells is a number; where only some are, nothing is guessed."""
         values = [self._is_value(row.cells[i]) for row, i in cells]
         for (row, i), value in zip(cells, values, strict=True):
-            if not value and (_is_truth(row.cells[i]) or looks_like_number(row.cells[i], decimal=self.options.decimal)):
-                self._value(row, i)  # raises: a number gone wrong is no word, nor is true among numbers
+            if not value and looks_like_number(row.cells[i], decimal=self.options.decimal):
+                self._value(row, i)  # raises: a number gone wrong is no word
         if not any(values):
             return bool(values)
         if all(values):
