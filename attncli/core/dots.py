@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from attncli.core.attend import ENORMOUS_CAP
+from attncli.core.blas import thread_count
 from attncli.core.blocks import Large, Unit
 from attncli.core.scores import cosine, direction, dot, general
 from attncli.core.visibility import Index, RowsView
-from attncli.core.workers import thread_count
 from attncli.lazy import Array, np
 from attncli.record import record
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from attncli.core.attend import Rules
+from attncli.core.blas import thread_count
 from attncli.core.blocks import Large, Unit
 from attncli.core.dots import LARGE_BLOCK, Sizes, find_dots
 from attncli.core.normalizers import NORMALIZERS
@@ -16,7 +17,7 @@ from attncli.core.online import Tiler
 from attncli.core.projections import join_heads, project
 from attncli.core.trace import Trace, wanted
 from attncli.core.visibility import Index
-from attncli.core.workers import Progress, on_threads, thread_count
+from attncli.core.workers import Progress, on_threads
 from attncli.lazy import Array, np
 
 

@@ -10,72 +10,14 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
 from typing import Any, TypeVar
 
+from attncli.core.blas import single_blas, thread_count
 from attncli.lazy import Array, np
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
 Progress = Callable[[float], None]
-
-
-@cache
-def _blas() -> Any:
-    import numpy  # noqa: F401  threadpoolctl sees the libraries that are loaded by now
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="blas")
-
-
-class _SingleBlas:
-    """BLAS held to one thread for all who ask for it at the same time; after the last it has its threads back."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.holders = 0
-        self.threads = 1
-
-    def hold(self) -> None:
-        with self.lock:
-            if self.holders == 0:
-                self.threads = _threads_now()
-                self.limit = _blas().limit(limits=1)
-            self.holders += 1
-
-    def release(self) -> None:
-        with self.lock:
-            self.holders -= 1
-            if self.holders == 0:
-                self.limit.restore_original_limits()
-
-
-_single = _SingleBlas()
-
-
-def thread_count() -> int:
-    """As many threads as BLAS would use, which heeds OMP_NUM_THREADS and the like, and the cores we may use."""
-    with _single.lock:
-        return _single.threads if _single.holders else _threads_now()
-
-
-def _threads_now() -> int:
-    import os
-
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    counts: list[int] = [library.num_threads for library in _blas().lib_controllers]
-    return max(1, min([*counts, cores]))
-
-
-@contextmanager
-def single_blas() -> Iterator[None]:
-    """Products on the calling thread only."""
-    _single.hold()
-    try:
-        yield
-    finally:
-        _single.release()
 
 
 def scratch(shape: tuple[int, ...], dtype: np.dtype) -> Array:
@@ -112,7 +54,8 @@ def on_threads(
 
     def guarded(take: Callable[[], Unit]) -> None:
         try:
-            work(take)
+            with single_blas():
+                work(take)
         except BaseException as error:
             failed.append(error)
             stop.set()
@@ -142,12 +85,16 @@ def in_order(units: Iterable[Unit], work: Callable[[Unit], Result]) -> Iterator[
     """The results one after the other, computed on threads at most one block a thread ahead of the reader."""
     from concurrent.futures import ThreadPoolExecutor
 
+    def held(unit: Unit) -> Result:
+        with single_blas():
+            return work(unit)
+
     count = thread_count()
     with single_blas(), ThreadPoolExecutor(count) as pool:
         ahead: deque[Any] = deque()
         try:
             for unit in units:
-                ahead.append(pool.submit(work, unit))
+                ahead.append(pool.submit(held, unit))
                 if len(ahead) > count:
                     yield ahead.popleft().result()
             while ahead:

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attncli.core.attend import Rules
+from attncli.core.blas import single_blas
 from attncli.core.masks import Extent
-from attncli.core.workers import in_order, single_blas
+from attncli.core.workers import in_order
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
 from attncli.problem.problem import Problem

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from attncli.core.attend import Rules, attend
+from attncli.core.blas import single_blas
 from attncli.core.dots import Sizes
 from attncli.core.masks import mask_spec
 from attncli.core.online import all_tiles
-from attncli.core.workers import scratch, single_blas
+from attncli.core.workers import scratch
 
 Run = Callable[[], Any]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from attncli.core.attend import Rules, attend
+from attncli.core.blas import single_blas, thread_count
 from attncli.core.scores import score_spec
-from attncli.core.workers import single_blas, thread_count
 from tests.inside import UsageError
 
 rng = np.random.default_rng(3)
