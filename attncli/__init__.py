@@ -16,8 +16,8 @@ if TYPE_CHECKING:
         run,
         self_attention,
     )
-    from attncli.core.trace import Trace
     from attncli.errors import AttnError
+    from attncli.pipeline.trace import Trace
 
 __version__ = "0.1.0"
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
     "self_attention",
 ]
 
-_HOMES = {"AttnError": "attncli.errors", "Trace": "attncli.core.trace"}
+_HOMES = {"AttnError": "attncli.errors", "Trace": "attncli.pipeline.trace"}
 
 
 def __getattr__(name: str) -> Any:

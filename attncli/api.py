@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from attncli.core.trace import Trace
 from attncli.errors import AttnError, UsageError
+from attncli.pipeline.trace import Trace
 from attncli.problem.build import make_problem
 from attncli.problem.convert_object import layer_from_keywords
 from attncli.problem.document import Document, read_document

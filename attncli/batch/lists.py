@@ -71,7 +71,7 @@ class _Commons:
 def _from_table(file: str, options: Layer, commons: _Commons) -> Listed:
     text = decode(Path(file).read_bytes(), file)
     reading_options = read_options(options.settings)
-    _, rows = split(text, "\t" if file.lower().endswith(".tsv") else reading_options.separator,
+    _, rows, *_ = split(text, "\t" if file.lower().endswith(".tsv") else reading_options.separator,
                     reading_options.decimal, file)  # fmt: skip
     if not rows:
         raise InputError("the list of jobs is empty", place=Place(file))

@@ -17,9 +17,9 @@ from typing import Any
 
 from attncli.batch.cluster import client
 from attncli.batch.work import Task, portable
-from attncli.core.trace import STEPS
 from attncli.errors import AttnError, MachineError, UsageError
 from attncli.lazy import Array, np
+from attncli.pipeline.trace import NAMED_STEPS
 from attncli.problem.formats.base import os_error
 from attncli.problem.large import sample
 from attncli.problem.needs import computed_dtype
@@ -41,7 +41,7 @@ def compute_rows(
     shapes, dtype = step_shapes(problem), computed_dtype(problem)
     steps = list(dict.fromkeys(files.values()))
     for step in steps:
-        if step not in shapes or STEPS[step].rows != "query" or step in ("X", "Q", "exp"):
+        if step not in shapes or NAMED_STEPS[step].rows != "query" or step in ("X", "Q", "exp"):
             raise UsageError(f"{step} is not split into rows of queries", place="--dask", hint="output or weights, say")
     with client(address) as connected, _arrays(problem, files, shapes, dtype) as arrays:
         workers = sum(connected.nthreads().values())

@@ -9,8 +9,8 @@ from typing import Any
 
 from attncli.batch.stamp import Stamp
 from attncli.batch.writers import WRITERS, How, Shown
-from attncli.core.trace import Trace
 from attncli.errors import AttnError, MachineError
+from attncli.pipeline.trace import Trace
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 from attncli.problem.stages import Solved, Stages

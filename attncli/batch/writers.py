@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from attncli.batch.stamp import Stamp
-from attncli.core.trace import Trace
 from attncli.errors import UsageError
+from attncli.pipeline.trace import Trace
 from attncli.problem.formats import encode
 from attncli.registry import Registry
 from attncli.report.data import meta, parts

@@ -7,10 +7,10 @@ from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.core.masks import Extent, Masks
-from attncli.core.memory import in_words, memory_available
-from attncli.core.trace import STEPS, Trace
+from attncli.engine.memory import in_words, memory_available
 from attncli.errors import AttnError
+from attncli.pipeline.masks import Masks, ScoreShape
+from attncli.pipeline.trace import NAMED_STEPS, Trace
 from attncli.problem.labels import past_count
 from attncli.problem.large import blueprint
 from attncli.problem.matrix import Matrix
@@ -111,14 +111,14 @@ def _masks(problem: Problem, plan: Trace) -> tuple[list[str], list[str]]:
     *leading, n, m = plan.rows("weights").shape
     batch = tuple(leading if plan.heads is None else leading[:-1])
     rules = problem.rules()
-    bound = Masks(rules.masks, Extent(batch, plan.heads, n, m, past_count(problem)), rules.alignment)
+    bound = Masks(rules.masks, ScoreShape(batch, plan.heads, n, m, past_count(problem)), rules.alignment)
     return bound.texts, bound.notes
 
 
 def _steps(problem: Problem, plan: Trace) -> Iterator[str]:
     for name in plan.names(on_request=True):
         array = plan[name]
-        told = ", given" if name in problem.inputs else ", when asked for" if STEPS[name].on_request else ""
+        told = ", given" if name in problem.inputs else ", when asked for" if NAMED_STEPS[name].on_request else ""
         yield f"  {name}: {_times(array.shape)}, {in_words(array.nbytes)}{told}"
 
 

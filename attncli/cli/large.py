@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attncli.cli import shared
 from attncli.cli.outputs import Output, Outputs
-from attncli.core.streamed import VISIBLE, Stream
-from attncli.core.trace import STEPS, Trace
+from attncli.engine.stream import VISIBLE, Stream
 from attncli.lazy import Array, np
+from attncli.pipeline.trace import NAMED_STEPS, Trace
 from attncli.problem.formats import FORMATS, format_of, writer
 from attncli.problem.formats.base import ByRows
 from attncli.problem.large import blueprint, placed_by, sample, stream
@@ -26,7 +26,7 @@ from attncli.report.renderers import RENDERERS, default_steps, render
 from attncli.report.sheet import ENDS, MANY
 
 if TYPE_CHECKING:
-    from attncli.core.visibility import Index
+    from attncli.engine.blocks import Index
     from attncli.problem.formats.files import Content
     from attncli.problem.problem import Problem
 
@@ -123,7 +123,7 @@ class ByBlocks:
 
     def is_big(self, address: str) -> bool:
         """Whether it is a step of n x m. Raises InputError for one that the problem does not have."""
-        return STEPS[self.plan.part(address)[0]].columns == "key"
+        return NAMED_STEPS[self.plan.part(address)[0]].columns == "key"
 
     def _printed_by_rows(self, address: str) -> Iterator[bytes]:
         """The text of a step of n x m, a block at a time."""

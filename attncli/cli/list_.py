@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from attncli.errors import unknown
-from attncli.registry import LooseEntry as Entry
+from attncli.registry import Entry
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -76,21 +76,21 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 
 def _scores() -> list[dict[str, Any]]:
-    from attncli.core.scores import SCORES
+    from attncli.pipeline.scores import SCORES
 
     return [_entry(entry) for entry in SCORES]
 
 
 def _normalizers() -> list[dict[str, Any]]:
-    from attncli.core.normalizers import NORMALIZERS
+    from attncli.pipeline.normalizers import NORMALIZERS
 
     return [_entry(entry) for entry in NORMALIZERS]
 
 
 def _masks() -> list[dict[str, Any]]:
-    from attncli.core.masks import MASKS
+    from attncli.pipeline.masks import MASKS
 
-    return [_entry(entry) | {"parameters": entry.facts.get("spec", "")} for entry in MASKS]
+    return [_entry(entry) | {"parameters": entry.spec} for entry in MASKS]
 
 
 def _formats() -> list[dict[str, Any]]:
@@ -117,11 +117,11 @@ def _profiles() -> list[dict[str, Any]]:
 
 
 def _steps() -> list[dict[str, Any]]:
-    from attncli.core.trace import STEPS
+    from attncli.pipeline.trace import NAMED_STEPS
 
     return [
         {"name": step.name, "shape": step.shape, "on_request": step.on_request, "about": step.about}
-        for step in STEPS.values()
+        for step in NAMED_STEPS.values()
     ]
 
 

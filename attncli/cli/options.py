@@ -85,10 +85,10 @@ _TYPES = {"incomplete": str, "return": list[str]}
 
 def complete_steps(incomplete: str) -> list[str]:
     """Names of steps for the last item of a comma list."""
-    from attncli.core.trace import STEPS
+    from attncli.pipeline.trace import NAMED_STEPS
 
     before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in (*STEPS, "all") if name.startswith(last)]
+    return [before + comma + name for name in (*NAMED_STEPS, "all") if name.startswith(last)]
 
 
 complete_steps.__annotations__ = _TYPES

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from attncli.core.trace import STEPS, parse_address
 from attncli.errors import AttnError, UsageError, nearest, raise_all
+from attncli.pipeline.trace import NAMED_STEPS, parse_address
 from attncli.problem.formats import format_of, writer
 from attncli.problem.matrix import Matrix
 from attncli.problem.values import placed
 
 if TYPE_CHECKING:
-    from attncli.core.trace import Trace
+    from attncli.pipeline.trace import Trace
     from attncli.problem.formats.files import Content
     from attncli.problem.problem import Problem
 
@@ -157,7 +157,7 @@ def _parse(text: str, address: Callable[[str], object]) -> Output:
             name = step.partition("[")[0].strip()
             if address is not parse_address:
                 name = name.rpartition(".")[2]  # of `encoder.weights`
-            meant = nearest(name, STEPS) if len(name) >= _LETTERS and "/" not in step else None
+            meant = nearest(name, NAMED_STEPS) if len(name) >= _LETTERS and "/" not in step else None
             if meant is None:
                 return Output(Path(text), None)
             what, hint = f"unknown step {step!r}", f"did you mean {step.replace(name, meant)}?"

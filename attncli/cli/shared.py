@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from attncli.cli import console
 from attncli.cli.outputs import Outputs
 from attncli.cli.progress import Bar
-from attncli.core.trace import wanted
 from attncli.errors import UsageError
+from attncli.pipeline.trace import wanted
 from attncli.problem.convert_text import layer_from_options
 from attncli.problem.reading import READ_OPTIONS, Reading, read_options
 from attncli.report.look import Look
@@ -19,7 +19,7 @@ from attncli.report.renderers import RENDERERS, render
 
 if TYPE_CHECKING:
     from attncli.cli.large import ByBlocks
-    from attncli.core.trace import Trace
+    from attncli.pipeline.trace import Trace
     from attncli.problem.problem import Problem
     from attncli.problem.stages import Stages
     from attncli.verify.verdicts import CheckResult

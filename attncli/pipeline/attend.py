@@ -59,13 +59,21 @@ def tell_empty(at: State, empty: Array) -> None:
     at.notes.append(note)
 
 
-def trace_of(at: State) -> Trace:
-    """The Trace of a State: its steps as they are shown, those on request computed when they are read."""
+def trace_of(at: State, keep: tuple[str, ...] | None = None) -> Trace:
+    """The Trace of a State: its steps as they are shown, those on request computed when they are read.
+
+    keep: only these, and nothing else is computed.
+    """
     names = at.names(on_request=True)
-    visible = at["visible"] if at.begin != "weights" else np.ones((1, 1), bool)
+    if keep is not None:
+        missing = [name for name in keep if name not in names]
+        if missing:
+            raise InputError(f"this problem has no step {missing[0]!r}", hint=f"it has: {', '.join(names)}")
+    visible = at["visible"] if keep is None and at.begin != "weights" else np.ones((1, 1), bool)
+    now = [name for name in names if not STEPS.find(name).on_request] if keep is None else keep
     score = at.score
     return Trace(
-        steps={name: displayed(at, name, at[name]) for name in names if not STEPS.find(name).on_request},
+        steps={name: displayed(at, name, at[name]) for name in now},
         score={"name": score.name, **score.parameters} if score else {"name": "given"},
         scale=at["scale"] if at.has("scaled") and at.begin != "scaled" else 1.0,
         mask=at.masks.texts if at.masks else [],
@@ -76,7 +84,8 @@ def trace_of(at: State) -> Trace:
         heads=at.layout.heads,
         notes=at.notes,
         # None of these holds the Trace: a ring would keep its arrays until the collector comes by.
-        lazy={name: partial(on_request, at, name) for name in names if STEPS.find(name).on_request},
+        lazy={name: partial(on_request, at, name) for name in names if STEPS.find(name).on_request and keep is None},
+        kept=keep,
     )
 
 

@@ -89,7 +89,7 @@ def repeat_heads(name: str, x: Any, query_heads: int) -> Any:
     key_heads = x.shape[-3]
     if key_heads in (1, query_heads):
         return x
-    if query_heads % key_heads:
+    if key_heads == 0 or query_heads % key_heads:
         raise ShapeError(f"{query_heads} query heads cannot share the {key_heads} heads of {name} equally")
     return np.repeat(x, query_heads // key_heads, axis=-3)
 

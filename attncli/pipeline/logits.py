@@ -211,7 +211,7 @@ def in_kernel_support(at: State) -> Any:
 @value("allowed_by_bias", "fact")
 def allowed_by_bias(at: State) -> Any:
     """Where the bias is not -inf."""
-    return ~np.isneginf(at["bias_table"]) if at.has("biased") else np.ones((1, 1, 1), dtype=bool)
+    return ~np.isneginf(at["bias_table"]) if has_bias(at) and at.begin != "masked" else np.ones((1, 1, 1), dtype=bool)
 
 
 def _shown(at: State) -> Any:

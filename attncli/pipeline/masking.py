@@ -81,17 +81,17 @@ class ScoreShape:
     @property
     def lead(self) -> tuple[int, ...]:
         """(*batch, H): the axes before queries and keys."""
-        return (*self.batch, self.heads or 1)
+        return (*self.batch, 1 if self.heads is None else self.heads)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(*batch, H, n, m)."""
-        return (*self.batch, self.heads or 1, self.n, self.m)
+        return (*self.lead, self.n, self.m)
 
     def indices(self, alignment: str) -> ScoreIndices:
         """The indices of all scores; the query's position follows the alignment (and past keys, in top-left)."""
         sequence = np.arange(self.sequences).reshape((*self.batch, 1, 1, 1))
-        head = np.arange(self.heads or 1).reshape(-1, 1, 1)
+        head = np.arange(self.lead[-1]).reshape(-1, 1, 1)
         query = np.arange(self.n)[:, None]
         offset = self.past if alignment == "top-left" else self.m - self.n
         return ScoreIndices(sequence, head, query, np.arange(self.m), query + offset)

@@ -32,6 +32,7 @@ class ScoreEntry(Entry):
     kernel: Kernel
     scaled: bool = False
     dots: bool = False
+    bilinear: bool = False
     inside: Callable[..., int] = lambda q, k, **parameters: 1
     raw: str = ""
 
@@ -58,6 +59,11 @@ class ScoreSpec:
     def scaled(self) -> bool:
         """Whether 1/sqrt(d_k) is its default scale."""
         return self.entry is not None and self.entry.scaled
+
+    @property
+    def bilinear(self) -> bool:
+        """Whether it is q W k^T."""
+        return self.entry is not None and self.entry.bilinear
 
     @property
     def dots(self) -> bool:
@@ -141,6 +147,7 @@ def dot(q: Array, k: Array) -> Array:
     latex=r"q\,W\,k",
     source="Luong, Pham, Manning 2015, arXiv:1508.04025",
     kernel=None,
+    bilinear=True,
 )
 def general(q: Array, k: Array, *, W: Array) -> Array:
     """Compare queries and keys of unlike size through one matrix.

@@ -154,7 +154,7 @@ def _told_output(at: State) -> tuple[str, str]:
       comes_of="V is missing: give it")  # fmt: skip
 def output(at: State) -> Any:
     """The heads side by side, through W_O where it is given, (..., n, H d_v)."""
-    joined = join_heads(at["heads"] if at.has("heads") else at["attended"])
+    joined = join_heads(at["heads"] if at.has("heads") or at.is_given("heads") else at["attended"])
     return project("W_O", joined, at.inputs.get("W_O"), at.inputs.get("b_O"))
 
 

@@ -89,6 +89,15 @@ class State:
                         stepwise=self.stepwise, like=self if config is None else None)  # fmt: skip
         if config is not None:
             changed.dtype, changed.layout, changed.shape = self.dtype, self.layout, self.shape
+        changed.notes = self.notes
+        # What does not depend on what is given need not be computed again.
+        first = min((STEPS.order(name) for name in given), default=len(STEPS))
+        if config is None:
+            changed._computed = {
+                name: x
+                for name, x in self._computed.items()
+                if STEPS.order(name) < first and STEPS.find(name).line != "fact"
+            }
         return changed
 
     # -- the steps ----------------------------------------------------------------------------------------------
@@ -111,6 +120,10 @@ class State:
         x = self.computed(name)
         return np.where(given.written, given.numbers, x if self.between is None else self.between(name, x))
 
+    def know(self, name: str, x: Any) -> None:
+        """Take this for what the step gives, so that it need not be computed; States made of this one compute it."""
+        self._steps[name] = x
+
     def computed(self, name: str) -> Any:
         """What a step gives from those before it, whatever stands in its place."""
         if name not in self._computed:
@@ -128,7 +141,8 @@ class State:
         known = self._has.get(name)
         if known is None:
             entry = STEPS.find(name)
-            known = name in self.inputs or (not self._is_skipped(entry) and bool(entry.when(self)))
+            given = name in self.inputs or name in self.given
+            known = given or (not self._is_skipped(entry) and bool(entry.when(self)))
             self._has[name] = known
         return known
 
@@ -228,14 +242,14 @@ class State:
     @cached_property
     def masks(self) -> Masks | None:
         """The masks for these sizes; None where there are none, or the problem begins after them."""
-        if not self.config.masks or not self.has("masked") or self.begin == "masked":
+        if not self.config.masks or self.begin in ("masked", "weights"):
             return None
         return Masks(self.config.masks, self.shape, self.config.alignment)
 
     @property
     def heads(self) -> int:
         """How many heads the numbers per head have: 1 where there are none."""
-        return self.layout.heads or 1
+        return 1 if self.layout.heads is None else self.layout.heads
 
     def split(self, name: str, x: Any) -> Any:
         """Q, K or V as one matrix a head, (..., H or G, n, d)."""
@@ -350,7 +364,7 @@ class RowBlock(State):
         return self.whole.has(name)
 
     @property
-    def masks(self) -> Masks | None:  # type: ignore[override]
+    def masks(self) -> Masks | None:
         return self.whole.masks
 
     def begun(self, name: str) -> Any:

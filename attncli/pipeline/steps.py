@@ -6,7 +6,7 @@ that is added in one place is used by what comes after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -122,10 +122,6 @@ class StepRegistry(Registry[Step]):
             self._lines[line] = [entry for entry in self if entry.line == line]
         return self._lines[line]
 
-    def shown(self) -> list[Step]:
-        """The named steps."""
-        return [entry for entry in self if entry.shown]
-
     def beginnings(self) -> list[str]:
         """The steps that a problem may begin at, in order."""
         return [entry.name for entry in self if entry.begins]
@@ -135,10 +131,28 @@ STEPS = StepRegistry()
 step = STEPS
 
 
+class NamedSteps(Mapping[str, Step]):
+    """The named steps by name, in the order of the pipeline, as the registry has them at the time."""
+
+    def __getitem__(self, name: str) -> Step:
+        if name not in STEPS or not STEPS.find(name).shown:
+            raise KeyError(name)
+        return STEPS.find(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (entry.name for entry in STEPS if entry.shown)
+
+    def __len__(self) -> int:
+        return sum(entry.shown for entry in STEPS)
+
+
+NAMED_STEPS = NamedSteps()
+
+
 def value(name: str, line: Line, *, per_head: bool = True, **facts: Any) -> Callable[..., Any]:
     """Register a value inside: as a step, but not shown."""
-    facts = {"axes": NO_AXES, "when": always} | facts
-    return STEPS(name, line=line, shown=False, per_head=per_head, **facts)
+    facts = {"axes": NO_AXES, "when": always, **facts}
+    return STEPS(name, after=None, line=line, shown=False, per_head=per_head, **facts)
 
 
 def parse_address(address: str) -> tuple[str, tuple[int, ...]]:
@@ -150,8 +164,8 @@ def parse_address(address: str) -> tuple[str, tuple[int, ...]]:
     fine = name.isidentifier() and name.isascii() and (not bracket or rest.endswith("]"))
     if not fine or not all(_is_place(part.strip()) for part in numbers):
         raise InputError(f"{address!r} is not a step", hint="write a step's name, such as weights or weights[2]")
-    if name not in STEPS or not STEPS.find(name).shown:
-        raise unknown("step", name, [entry.name for entry in STEPS.shown()])
+    if name not in NAMED_STEPS:
+        raise unknown("step", name, NAMED_STEPS)
     return name, tuple(int(part) for part in numbers)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, overload
 from attncli.errors import InputError
 from attncli.lazy import Array, np
 from attncli.pipeline import definition  # noqa: F401  (it registers the steps)
-from attncli.pipeline.steps import STEPS, parse_address
+from attncli.pipeline.steps import NAMED_STEPS, STEPS, parse_address
 
 
 class Numbered(Sequence[str]):
@@ -57,6 +57,8 @@ class Trace:
     visible: broadcasts to (..., n, m); False where a key is hidden from a query; None where nothing is hidden.
     heads: how many heads the leading axes of scores hold: (*batch, H, n, m); None where there is no such axis.
     held: where steps hold the rows of some queries only; the labels are those of all.
+    problem: what it is the Trace of, where a Problem was solved.
+    Each step is an attribute too: `trace.output` is `trace["output"]` (but `trace.heads` is a number).
     """
 
     steps: dict[str, Array]
@@ -75,6 +77,20 @@ class Trace:
     lazy: dict[str, Callable[[], Array]] = field(default_factory=dict)
     kept: tuple[str, ...] | None = None
     held: Held | None = None
+    problem: Any = None
+
+    def __getattr__(self, name: str) -> Array:
+        """A step, as `self[name]` gives it. Raises AttributeError with its reason for one that is not there."""
+        if name not in NAMED_STEPS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        try:
+            return self[name]
+        except InputError as error:
+            raise AttributeError(str(error)) from None
+
+    def __dir__(self) -> list[str]:
+        """What a person may want of it: its steps, what was assumed, and how to ask for more."""
+        return sorted({*self.names(on_request=True), *_TOLD})
 
     def __repr__(self) -> str:
         """`Trace(attend; Q: 2 x 2, K: 3 x 2, scores: 2 x 3)`: the steps with their shapes, as displayed."""
@@ -82,10 +98,10 @@ class Trace:
         return f"Trace({self.attention}; {', '.join(told)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """What `pickle` keeps: all steps, computed."""
+        """What `pickle` keeps: all steps, computed, without the problem, which may hold functions."""
         for name in self.lazy:
             self.rows(name)
-        return {**vars(self), "lazy": {}}
+        return {**vars(self), "lazy": {}, "problem": None}
 
     def names(self, *, on_request: bool = False) -> list[str]:
         """The steps that this problem has, in pipeline order; exp, sum and lse only if on_request."""
@@ -208,6 +224,15 @@ class Trace:
         )
 
 
+_TOLD = (
+    "attention", "layout", "score", "scale", "mask", "normalizer", "query_labels", "key_labels", "notes", "problem",
+    "names", "axes", "labels", "hidden", "parts",
+)  # fmt: skip
+
+
 def wanted(steps: Iterable[str] | None) -> tuple[str, ...] | None:
     """The names of the steps asked for, addresses resolved to their steps; None means all."""
     return None if steps is None else tuple(dict.fromkeys(parse_address(step)[0] for step in steps))
+
+
+__all__ = ["NAMED_STEPS", "Held", "Numbered", "Trace", "parse_address", "wanted"]

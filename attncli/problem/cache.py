@@ -9,12 +9,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from attncli.core.attend import Rules
-from attncli.core.attend import attend as compute
-from attncli.core.masks import Extent, Masks, MaskSpec, mask_spec
-from attncli.core.trace import Trace
+from attncli.engine.plan import attend as compute
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
+from attncli.pipeline.config import AttentionConfig
+from attncli.pipeline.masks import Masks, MaskSpec, ScoreShape, mask_spec
+from attncli.pipeline.trace import Trace
 from attncli.problem.labels import key_labels, past_count, query_labels
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
@@ -48,12 +48,12 @@ class Plan:
         self, problem: Problem, shapes: Mapping[str, Shape], grows: bool, tokens: Mapping[str, list[str]]
     ) -> None:
         self.problem, self.grows = problem, grows
-        self.rules: Rules = problem.rules()
+        self.rules: AttentionConfig = problem.rules()
         scores = shapes["weights"]
         self.n, self.m = scores[-2:]
         heads = problem.heads if max(len(shapes[name]) for name in "QK") < 4 else scores[-3]
         self.past = past_count(problem)
-        self.extent = Extent(scores[: -2 if heads is None else -3], heads, self.n, self.m, self.past)
+        self.extent = ScoreShape(scores[: -2 if heads is None else -3], heads, self.n, self.m, self.past)
         self.masks = Masks(self.rules.masks, self.extent, self.rules.alignment)
         own = query_labels(problem, self.n) or _of_stage(problem, ("X", "Q"), tokens, self.n)
         self.queries = own or [f"q{i + 1}" for i in range(self.n)]
@@ -173,9 +173,9 @@ class Cache:
         shown = self.plan.visible(at, slice(0, keys))
         if shown.ndim > 2:
             extent = self.plan.extent
-            heads = () if extent.heads is None else (extent.heads,)
-            shown = shown.reshape(1, keys) if shown.size == keys else np.broadcast_to(
-                shown, (*extent.batch, *heads, 1, keys))
+            shown = np.broadcast_to(shown, (*extent.lead, 1, keys)) if shown.size != keys else shown.reshape(1, keys)
+            if extent.heads is None and shown.ndim > 2:
+                shown = shown[..., 0, :, :]
         return (mask_spec("keep", shown.astype(np.float64)),)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attncli.core.scores import SCORES
-from attncli.core.trace import STEPS
 from attncli.errors import AttnError, UsageError, unknown
+from attncli.pipeline.scores import SCORES
+from attncli.pipeline.trace import NAMED_STEPS
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 from attncli.problem.reading import split_stage
@@ -47,7 +47,7 @@ def _error(problem: Problem, name: str, what: str, hint: str | None = None) -> U
 
 
 def _later(problem: Problem, given: set[str], said: set[str]) -> Iterator[AttnError]:
-    later = [step for step in STEPS if step in LATER_STEPS and step in given]
+    later = [step for step in NAMED_STEPS if step in LATER_STEPS and step in given]
     for step in later[:-1]:
         yield _error(problem, step, f"{step} and {later[-1]} are both given, but {later[-1]} comes after {step}",
                      f"the problem begins at one of them: leave the other out, or mark it under expect: {step}")

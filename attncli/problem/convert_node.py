@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from attncli.core.masks import MASKS, mask_spec
-from attncli.core.scores import SCORES
-from attncli.core.trace import parse_address
 from attncli.errors import AttnError, InputError, UsageError, nearest, raise_all
+from attncli.pipeline.masks import MASKS, mask_spec
+from attncli.pipeline.scores import SCORES
+from attncli.pipeline.trace import parse_address
 from attncli.problem.convert_text import masks_from_text
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import is_number, looks_like_number, parse_number, quote
@@ -90,7 +90,7 @@ class Nodes(PlainNodes):
                              hint="several masks are a list: [causal, {keep: keep.csv}]")
         ((name, _, argument),) = pairs_of(node)
         entry = MASKS.find(name, place=place)
-        takes = entry.facts.get("takes")
+        takes = entry.takes
         if argument.id == "mapping" or (argument.id == "sequence" and takes == "array"):
             if takes is None or "array" not in takes:
                 raise UsageError(f"the mask {name!r} takes no file", place=self.place(argument), hint=entry.formula)

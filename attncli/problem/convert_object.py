@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from attncli.core.masks import MASKS, MaskSpec, mask_spec
-from attncli.core.scores import SCORES
 from attncli.errors import AttnError, InputError, UsageError, nearest, raise_all
 from attncli.lazy import np
+from attncli.pipeline.masks import MASKS, MaskSpec, mask_spec
+from attncli.pipeline.scores import SCORES
 from attncli.problem.build import Layer
 from attncli.problem.convert_text import masks_from_text, parameter_from_text
 from attncli.problem.matrix import Matrix
@@ -189,7 +189,7 @@ def _mask(item: Any, reading: Reading) -> list[MaskChoice]:
         hint = 'as in "causal", ("window", [2, 0]) or {"keep": array}; several are a list'
         raise UsageError(f"{shortened(item)} is not a mask", hint=hint)
     name, argument = pair
-    takes = MASKS.find(name).facts.get("takes") or ""
+    takes = MASKS.find(name).takes or ""
     if isinstance(argument, str) and takes != "array":
         return masks_from_text([f"{name}:{argument}"], reading, "mask")
     if "array" in takes and (takes == "array" or isinstance(argument, Matrix | PathLike)):

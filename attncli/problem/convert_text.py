@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attncli.core.masks import MASKS, mask_spec, split_spec
-from attncli.core.scores import SCORES
-from attncli.core.trace import parse_address
 from attncli.errors import AttnError, Place, UsageError, raise_all
+from attncli.pipeline.masks import MASKS, mask_spec, split_spec
+from attncli.pipeline.scores import SCORES
+from attncli.pipeline.trace import parse_address
 from attncli.problem.build import Layer
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import looks_like_number, parse_number
@@ -121,7 +121,7 @@ def _mask(text: str, reading: Reading, place: Place | str | None) -> MaskChoice:
             hint=f"keep:{text} (1 = visible) or block:{text} (1 = hidden)",
         )
     name, argument, alignment = split_spec(text)
-    takes = MASKS.find(name).facts.get("takes") or ""
+    takes = MASKS.find(name).takes or ""
     if argument is not None and "array" in takes:
         numbers = all(looks_like_number(part) for part in argument.split(","))
         if takes == "array" or not numbers:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from attncli.core.trace import Trace
 from attncli.errors import AttnError, UsageError, raise_all
+from attncli.pipeline.trace import Trace
 from attncli.problem.cache import Cache, Plan, Row
 from attncli.problem.labels import query_labels
 from attncli.problem.problem import Problem

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from attncli.core.trace import Trace
 from attncli.errors import AttnError, ShapeError
+from attncli.pipeline.trace import Trace
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 from attncli.problem.values import StageRef

@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING
 
-from attncli.core import large
-from attncli.core.trace import STEPS, Numbered, Trace, wanted
+from attncli.engine import plan as large
 from attncli.errors import AttnError
 from attncli.lazy import np
+from attncli.pipeline.trace import NAMED_STEPS, Numbered, Trace, wanted
 from attncli.problem.matrix import Matrix
 from attncli.problem.needs import check_memory, computed_dtype
 from attncli.problem.problem import Problem
 from attncli.problem.shapes import step_shapes
 
 if TYPE_CHECKING:
-    from attncli.core.streamed import Stream
-    from attncli.core.visibility import Index
+    from attncli.engine.blocks import Index
+    from attncli.engine.stream import Stream
 
 
 def is_large(problem: Problem) -> bool:
@@ -33,14 +33,14 @@ def is_large(problem: Problem) -> bool:
 
 def by_blocks(problem: Problem, keep: tuple[str, ...] | None) -> bool:
     """Whether solving the problem for these steps goes by blocks."""
-    return keep is not None and large.STREAMED.issuperset(keep) and is_large(problem)
+    return keep is not None and large.SMALL.issuperset(keep) and is_large(problem)
 
 
 def blueprint(problem: Problem) -> Trace:
     """The Trace that will come out, of arrays that take no memory and hold no numbers."""
     zero, shapes = np.zeros((), computed_dtype(problem)), step_shapes(problem)
     n, m = shapes["weights"][-2:]
-    steps = {name: np.broadcast_to(zero, shapes[name]) for name in STEPS if name in shapes}
+    steps = {name: np.broadcast_to(zero, shapes[name]) for name in NAMED_STEPS if name in shapes}
     trace = problem.dressed(Trace(steps, query_labels=Numbered("q", n), key_labels=Numbered("k", m)))
     normalizer = problem.normalizer
     trace.normalizer = normalizer if isinstance(normalizer, str) else normalizer.__name__
@@ -53,7 +53,7 @@ def stream(
     problem: Problem, steps: Iterable[str], *, parts: set[Index] | None = None, visible: bool = False
 ) -> Stream:
     """The blocks of these steps, as `core.streamed.stream` gives them. Raises MachineError where even that is large."""
-    from attncli.core import streamed
+    from attncli.engine import stream as streamed
 
     keep = wanted(steps) or ()
     check_memory(problem, keep, by_blocks=True)
@@ -65,7 +65,7 @@ def sample(
     problem: Problem, steps: Iterable[str], rows: list[slice], progress: Callable[[float], None] | None = None
 ) -> Trace:
     """The steps asked for, of these queries alone."""
-    from attncli.core import streamed
+    from attncli.engine import stream as streamed
 
     keep = wanted(steps) or ()
     n, m = step_shapes(problem)["weights"][-2:]

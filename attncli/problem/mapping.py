@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from attncli.core.trace import parse_address
 from attncli.errors import AttnError, InputError, Place, together
 from attncli.lazy import np
+from attncli.pipeline.trace import parse_address
 from attncli.problem.convert_object import convert, matrix_from_object
 from attncli.problem.document import Document, document_of
 from attncli.problem.reading import Reading, read_options

@@ -9,12 +9,12 @@ import os
 from collections.abc import Collection
 from math import prod
 
-from attncli.core.large import STREAMED
-from attncli.core.memory import in_words, memory_available
-from attncli.core.projections import common_dtype
-from attncli.core.trace import STEPS
+from attncli.engine.memory import in_words, memory_available
+from attncli.engine.plan import SMALL as STREAMED
 from attncli.errors import MachineError
 from attncli.lazy import np
+from attncli.pipeline.dtypes import common_dtype
+from attncli.pipeline.trace import NAMED_STEPS
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 from attncli.problem.shapes import step_shapes
@@ -41,11 +41,11 @@ def memory_by_step(problem: Problem, keep: Collection[str] | None, *, by_blocks:
     keep: the steps asked for, None for all but those that are computed on request. by_blocks: no n x m is held.
     """
     shapes, size = step_shapes(problem), computed_dtype(problem).itemsize
-    held = [name for name, step in STEPS.items() if name in shapes and name not in problem.inputs]
+    held = [name for name, step in NAMED_STEPS.items() if name in shapes and name not in problem.inputs]
     if by_blocks:
         held = [name for name in held if name in {"Q", "K", "V", "output"} or (name == "lse" and name in (keep or ()))]
     else:
-        held = [name for name in held if not STEPS[name].on_request or (keep is not None and name in keep)]
+        held = [name for name in held if not NAMED_STEPS[name].on_request or (keep is not None and name in keep)]
     needed = {name: prod(shapes[name]) * size for name in held}
     if by_blocks:
         return needed | {"blocks": THREAD * (os.cpu_count() or 1), "aside": ASIDE}
@@ -65,7 +65,7 @@ def check_memory(problem: Problem, keep: Collection[str] | None, *, by_blocks: b
         return  # there are no more queries, and no more keys, than numbers
     needed, there = sum(memory_by_step(problem, keep, by_blocks=by_blocks).values()) + besides, memory_available()
     if there is not None and needed > there:
-        whole = not by_blocks or not STREAMED.issuperset(keep or STEPS)
+        whole = not by_blocks or not STREAMED.issuperset(keep or NAMED_STEPS)
         raise MachineError(
             f"this needs {in_words(needed)} of memory, but {in_words(there)} are free",
             hint="--show output, or -o weights=FILE.npy, holds one block at a time"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attncli.core.trace import parse_address
 from attncli.errors import AttnError, InputError, MachineError, Place, raise_all
 from attncli.lazy import np
+from attncli.pipeline.trace import parse_address
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import looks_like_number, parse_number, quote
 from attncli.problem.reading import Reading, check_step, split_steps, split_words

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from attncli.core.attend import Rules
-from attncli.core.attend import attend as compute
-from attncli.core.large import is_large
-from attncli.core.masks import MASKS, MaskSpec, mask_spec
-from attncli.core.scores import SCORES, ScoreSpec, score_spec
-from attncli.core.trace import Trace, wanted
+from attncli.engine.plan import attend as compute
+from attncli.engine.plan import is_large
 from attncli.errors import AttnError, InputError, Place, raise_all
+from attncli.pipeline.config import AttentionConfig
+from attncli.pipeline.masks import MASKS, MaskSpec, mask_spec
+from attncli.pipeline.scores import SCORES, ScoreSpec, score_spec
+from attncli.pipeline.trace import Trace, wanted
 from attncli.problem.matrix import Matrix
 from attncli.problem.settings import LATER_STEPS
 from attncli.problem.values import Hand, MaskChoice, ScoreChoice, StageRef, placed
@@ -123,9 +123,9 @@ class Problem:
             arrays[name] = self._as_rows(name, matrix.array)
         return arrays
 
-    def rules(self) -> Rules:
+    def rules(self) -> AttentionConfig:
         """What the core is told besides the arrays. Raises UsageError for parameters that do not fit."""
-        return Rules(
+        return AttentionConfig(
             score=self.score_spec(),
             scale=self.scale,
             temperature=self.temperature,
@@ -154,7 +154,7 @@ class Problem:
             if self.begins and isinstance(choice.score, str):
                 # The scores are there already: the name only tells whether they are scaled, and needs no parameters.
                 entry = SCORES.find(choice.score)
-                return ScoreSpec(entry.name, entry.function, parameters, scaled=bool(entry.facts.get("scaled")))
+                return ScoreSpec(entry.name, entry.function, parameters, entry)
             return score_spec(choice.score, parameters)
 
     def mask_spec(self, choice: MaskChoice) -> MaskSpec:
@@ -162,7 +162,7 @@ class Problem:
         argument: Any = choice.argument
         if isinstance(argument, Matrix):
             argument = argument.array
-            is_table = isinstance(choice.mask, str) and MASKS.find(choice.mask).facts.get("takes") == "array"
+            is_table = isinstance(choice.mask, str) and MASKS.find(choice.mask).takes == "array"
             if is_table and self.layout == "columns" and argument.ndim >= 2:
                 argument = argument.mT
         with placed(choice.place):

@@ -9,8 +9,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attncli.core.trace import parse_address
 from attncli.errors import AttnError, InputError, Place
+from attncli.pipeline.trace import parse_address
 from attncli.problem.formats import ReadOptions, known_suffixes, open_source, read_matrix
 from attncli.problem.numbers import quote
 from attncli.problem.text import decode, lines_of

@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from attncli.core.masking import ALIGNMENTS
-from attncli.core.masks import MASKS
-from attncli.core.scores import SCORES
-from attncli.core.trace import STEPS
+from attncli.pipeline.masking import ALIGNMENTS, MaskEntry
+from attncli.pipeline.masks import MASKS
+from attncli.pipeline.scores import SCORES
+from attncli.pipeline.trace import NAMED_STEPS
 from attncli.problem.settings import FIELDS, LATER_STEPS, Field, finite, hidden_value, nonzero, positive
-from attncli.registry import LooseEntry as Entry
+from attncli.registry import Entry
 
 Schema = dict[str, Any]
 
@@ -94,7 +94,7 @@ def _definitions() -> Schema:
 
 def _step(prefix: str = "") -> str:
     """A step's name, or a part of it such as weights[1,2]."""
-    return rf"^{prefix}(?:{'|'.join(STEPS)})(?:\[\s*[0-9]+(?:\s*,\s*[0-9]+)*\s*\])?$"
+    return rf"^{prefix}(?:{'|'.join(NAMED_STEPS)})(?:\[\s*[0-9]+(?:\s*,\s*[0-9]+)*\s*\])?$"
 
 
 def _number(field: Field) -> Schema:
@@ -144,10 +144,10 @@ def _mask() -> Schema:
     )
 
 
-def _mask_argument(entry: Entry) -> Schema:
-    takes = entry.facts.get("takes")
+def _mask_argument(entry: MaskEntry) -> Schema:
+    takes = entry.takes
     about = {"description": f"{entry.help} Visible: {entry.formula}"}
-    if takes is None:
+    if not takes:
         return {**about, "enum": [None, *ALIGNMENTS]}
     if takes == "array":
         return {**about, **_ref("table")}

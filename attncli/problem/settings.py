@@ -38,19 +38,19 @@ def hidden_value(number: float) -> Complaint:
 
 
 def _scores() -> list[str]:
-    from attncli.core.scores import SCORES
+    from attncli.pipeline.scores import SCORES
 
     return SCORES.names()
 
 
 def _normalizers() -> list[str]:
-    from attncli.core.normalizers import NORMALIZERS
+    from attncli.pipeline.normalizers import NORMALIZERS
 
     return NORMALIZERS.names()
 
 
 def _masks() -> list[str]:
-    from attncli.core.masks import MASKS
+    from attncli.pipeline.masks import MASKS
 
     return MASKS.names()
 

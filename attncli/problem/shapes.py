@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from attncli.core.scores import SCORES
-from attncli.core.trace import STEPS
 from attncli.errors import InputError
 from attncli.lazy import np
+from attncli.pipeline.scores import SCORES
+from attncli.pipeline.trace import NAMED_STEPS
 from attncli.problem.problem import Problem
 
 Shape: TypeAlias = tuple[int, ...]
@@ -52,7 +52,7 @@ def step_shapes(problem: Problem) -> dict[str, Shape]:
 
 def check_steps(problem: Problem, names: Iterable[str]) -> None:
     """Raise InputError where the problem does not have a step, before anything is computed."""
-    steps, order = step_shapes(problem), list(STEPS)
+    steps, order = step_shapes(problem), list(NAMED_STEPS)
     for name in names:
         if name not in steps:
             begins = problem.begins
@@ -108,11 +108,11 @@ def _of_scores(
 def _score_steps(problem: Problem) -> list[str]:
     """The steps from the kernel to the mask that exist; the rules of `core.attend`, without the numbers."""
     begins, score = problem.begins, problem.score
-    facts = SCORES.find(score.score).facts if score is not None and isinstance(score.score, str) else {}
+    entry = SCORES.find(score.score) if score is not None and isinstance(score.score, str) else None
     scaled = problem.scale is not None or problem.temperature is not None
-    scaled = scaled or bool(facts.get("scaled")) or (begins == "scores" and score is None and problem.d_k is not None)
+    scaled = scaled or (entry is not None and entry.scaled) or (begins == "scores" and score is None and problem.d_k is not None)
     has = {
-        "kernel": begins == "kernel" or (begins is None and facts.get("kernel") is not None),
+        "kernel": begins == "kernel" or (begins is None and entry is not None and entry.kernel is not None),
         "scores": begins in (None, "kernel", "scores"),
         "scaled": begins == "scaled" or (scaled and begins in (None, "kernel", "scores")),
         "capped": problem.softcap is not None and begins not in ("masked", "weights"),

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attncli.core.maskargs import padding_hint
-from attncli.core.masks import MASKS, Extent
-from attncli.core.scores import SCORES
 from attncli.errors import AttnError, ShapeError, UsageError
 from attncli.lazy import np
+from attncli.pipeline.maskargs import padding_hint
+from attncli.pipeline.masks import MASKS, ScoreShape
+from attncli.pipeline.scores import SCORES
 from attncli.problem.known import Known, Shape, times
 from attncli.problem.labels import label_errors, past_count
 from attncli.problem.matrix import Matrix
@@ -209,7 +209,7 @@ class _Sizes(Known):
         """Masks and biases are as large as the scores, or one row of keys."""
         tables = {"bias": self.problem.inputs.get("bias")}
         for choice in self.problem.masks:
-            if isinstance(choice.mask, str) and MASKS.find(choice.mask).facts.get("takes") == "array":
+            if isinstance(choice.mask, str) and MASKS.find(choice.mask).takes == "array":
                 tables[choice.mask] = choice.argument if isinstance(choice.argument, Matrix) else None
         columns = self.problem.layout == "columns"
         for name, matrix in tables.items():
@@ -249,7 +249,7 @@ class _Sizes(Known):
         leading = self.leading()
         if leading is None or leading[1] != self.problem.heads:
             return  # the core tells sequences from heads
-        extent = Extent(*leading, n, m, past_count(self.problem))
+        extent = ScoreShape(*leading, n, m, past_count(self.problem))
         for choice in self.problem.masks:
             try:
                 spec = self.problem.mask_spec(choice)
@@ -263,7 +263,7 @@ class _Sizes(Known):
 def _at_cell(error: AttnError, choice: MaskChoice) -> AttnError:
     """The error of a table, pointing at the first cell that is neither 0 nor 1 where there is one."""
     table = choice.argument
-    if isinstance(table, Matrix) and MASKS.find(str(choice.mask)).facts.get("takes") == "array":
+    if isinstance(table, Matrix) and MASKS.find(str(choice.mask)).takes == "array":
         odd = np.argwhere((table.array != 0) & (table.array != 1))
         if len(odd):
             error.place = table.at(tuple(odd[0].tolist())) or error.place

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from attncli.core.trace import Trace, parse_address
 from attncli.errors import AttnError, InputError, Place, nearest, raise_all
 from attncli.lazy import np
+from attncli.pipeline.trace import Trace, parse_address
 from attncli.problem.build import Layer, in_order
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attncli.core.trace import Trace
+from attncli.pipeline.trace import Trace
 from attncli.problem.matrix import Matrix
 
 SCHEMA = 1

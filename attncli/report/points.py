@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from attncli.core.trace import parse_address
 from attncli.errors import UsageError
+from attncli.pipeline.trace import parse_address
 from attncli.problem.values import placed
 from attncli.verify.verdicts import CheckResult
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attncli.core.trace import Trace
+from attncli.pipeline.trace import Trace
 from attncli.registry import Registry
 from attncli.report.look import Look
 from attncli.report.sheet import Sheet, sheets

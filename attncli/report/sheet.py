@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from attncli.core.normalizers import NORMALIZERS
-from attncli.core.trace import STEPS, Trace, parse_address
 from attncli.lazy import Array, np
+from attncli.pipeline.normalizers import NORMALIZERS
+from attncli.pipeline.trace import NAMED_STEPS, Trace, parse_address
 from attncli.report.look import Look
 from attncli.report.numbers import spell
 
@@ -174,7 +174,7 @@ def part_name(trace: Trace, address: str) -> str:
 
 def counted(address: str, shape: Sequence[int], axes: Sequence[str]) -> str:
     """`3 queries x 4 keys`; of a step that is one number for each query, `3 queries`."""
-    single = STEPS[parse_address(address)[0]].shape.endswith("x 1")
+    single = NAMED_STEPS[parse_address(address)[0]].shape.endswith("x 1")
     return " x ".join(
         f"{count} {axis if count == 1 else _PLURAL[axis]}"
         for count, axis in zip(shape, axes, strict=True)
@@ -185,11 +185,11 @@ def counted(address: str, shape: Sequence[int], axes: Sequence[str]) -> str:
 def _caption(trace: Trace, address: str, array: Array, look: Look) -> str:
     name = parse_address(address)[0]
     if name not in _WEIGHTS:
-        return STEPS[name].about
+        return NAMED_STEPS[name].about
     axis = _summed_axis(trace, address)
     line = ("column", "row")[axis] + " shown" * (trace.held is not None)
     lines = ("columns", "rows")[axis]
-    known = trace.normalizer in NORMALIZERS and NORMALIZERS.find(trace.normalizer).facts.get("sums_to_one")
+    known = trace.normalizer in NORMALIZERS and NORMALIZERS.find(trace.normalizer).sums_to_one
     if not known:
         return f"{lines} need not sum to 1"
     with np.errstate(invalid="ignore"):

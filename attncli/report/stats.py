@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from attncli.core.normalizers import NORMALIZERS
-from attncli.core.statistics import Moments, entropy
-from attncli.core.trace import Trace
 from attncli.lazy import Array, np
+from attncli.pipeline.normalizers import NORMALIZERS
+from attncli.pipeline.trace import Trace
 from attncli.report.look import Look, pad, widths
+from attncli.report.moments import Moments, entropy
 from attncli.report.numbers import spell_one
 from attncli.report.sheet import part_name
 
@@ -42,7 +42,7 @@ def stats_of_blocks(blocks: Iterable[Rows], trace: Trace, look: Look) -> Iterato
 
     trace: has the labels, and the steps at least by their shapes.
     """
-    known = trace.normalizer in NORMALIZERS and NORMALIZERS.find(trace.normalizer).facts.get("sums_to_one")
+    known = trace.normalizer in NORMALIZERS and NORMALIZERS.find(trace.normalizer).sums_to_one
     sections: dict[str, tuple[dict[str, Moments], list[float | None]]] = {}
     for address, steps, hidden in blocks:
         moments, entropies = sections.setdefault(address, ({}, []))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from attncli.core.trace import Trace
 from attncli.errors import UsageError
 from attncli.lazy import Array, np
+from attncli.pipeline.trace import Trace
 from attncli.report.look import Look
 from attncli.report.numbers import spell
 from attncli.report.sheet import expand, part_name

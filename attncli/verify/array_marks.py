@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from attncli.core.trace import STEPS, Trace
 from attncli.lazy import Array, np
+from attncli.pipeline.trace import NAMED_STEPS, Trace
 from attncli.verify.pattern import pattern
 from attncli.verify.precision import Precision
 from attncli.verify.printed import Printed
@@ -70,7 +70,7 @@ def mark_array(
         size=int((codes != BLANK).sum()),
         largest=float(ratio.max(initial=0)),
         worst=[cell(at) for at in _largest(shown_ratio, shown_codes, _WORST)],
-        where=pattern(codes == WRONG, leading, STEPS[given.step].rows, STEPS[given.step].columns, heads),
+        where=pattern(codes == WRONG, leading, NAMED_STEPS[given.step].rows, NAMED_STEPS[given.step].columns, heads),
     )
     verdict = VERDICTS[max(AGREES, int(codes.max(initial=AGREES)))]
     cells = [cell(at) for at in _listed(shown_ratio, shown_codes)]

@@ -9,12 +9,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from attncli.core.attend import LATER_STEPS, Rules
-from attncli.core.masks import Extent
-from attncli.core.projections import join_heads
-from attncli.core.trace import STEPS, Trace, parse_address
 from attncli.errors import AttnError, InputError, raise_all
 from attncli.lazy import Array, np
+from attncli.pipeline.config import AttentionConfig
+from attncli.pipeline.heads import join_heads
+from attncli.pipeline.masks import ScoreShape
+from attncli.pipeline.normalizers import find_normalizer
+from attncli.pipeline.steps import STEPS
+from attncli.pipeline.trace import NAMED_STEPS, Trace, parse_address
 from attncli.problem.labels import set_labels
 from attncli.problem.problem import Problem
 from attncli.problem.values import Hand
@@ -46,7 +48,7 @@ def check_arrays(problem: Problem, hands: Mapping[str, Hand], printed: Mapping[s
     """
     inputs, rules = problem.arrays(), replace(problem.rules(), dtype="float64")
     precision = precision_of(problem, [_dtype(hand, printed.get(address)) for address, hand in hands.items()])
-    addresses = sorted(hands, key=lambda address: [*STEPS].index(parse_address(address)[0]))
+    addresses = sorted(hands, key=lambda address: [*NAMED_STEPS].index(parse_address(address)[0]))
     steps = list(dict.fromkeys(parse_address(address)[0] for address in addresses))
     try:
         trace, rights, extent = right_numbers(inputs, rules, steps, precision)
@@ -179,13 +181,13 @@ def _joined(trace: Trace, address: str, array: Array) -> Array | None:
 
 
 def _follows(
-    inputs: Mapping[str, Array], rules: Rules, trace: Trace, wrong: GivenArray, given: GivenArray, precision: Precision
+    inputs: Mapping[str, Array], rules: AttentionConfig, trace: Trace, wrong: GivenArray, given: GivenArray, precision: Precision
 ) -> Array | bool:
     """Where an array is what an earlier, wrong one gives: the same problem, begun at that one."""
-    if wrong.step not in LATER_STEPS or wrong.index or wrong.step == given.step:
+    if wrong.step not in STEPS.beginnings() or wrong.index or wrong.step == given.step:
         return False
     begun = {name: array for name, array in inputs.items() if name not in ("Q", "K", "W_Q", "W_K", "b_Q", "b_K",
-                                                                           "past_k", *LATER_STEPS)}  # fmt: skip
+                                                                           "past_k", *STEPS.beginnings())}  # fmt: skip
     if wrong.step in ("masked", "weights"):
         begun.pop("bias", None)
     scale = trace.scale if wrong.step == "scores" and "scaled" in trace else None
@@ -201,7 +203,7 @@ def _follows(
 
 
 def _suspected(
-    problem: Problem, inputs: Mapping[str, Array], rules: Rules, extent: Extent, given: GivenArray, right: Right,
+    problem: Problem, inputs: Mapping[str, Array], rules: AttentionConfig, extent: ScoreShape, given: GivenArray, right: Right,
     ratio: Array, precision: Precision,
 ) -> list[Diagnosis]:  # fmt: skip
     """The mistakes that give the array; none are searched of a part of a step, or where cells are blank."""
@@ -214,7 +216,7 @@ def _suspected(
 
 
 def _of_all(
-    inputs: Mapping[str, Array], rules: Rules, given: GivenArray, right: Right, ratio: Array, precision: Precision,
+    inputs: Mapping[str, Array], rules: AttentionConfig, given: GivenArray, right: Right, ratio: Array, precision: Precision,
     mark: StepMark, factor: float | None,
 ) -> list[Diagnosis]:  # fmt: skip
     """What all numbers have in common where no mistake gives them: a factor, or a coarser type."""
@@ -228,14 +230,14 @@ def _of_all(
 
 
 def _coarser(
-    inputs: Mapping[str, Array], rules: Rules, given: GivenArray, largest: float, precision: Precision
+    inputs: Mapping[str, Array], rules: AttentionConfig, given: GivenArray, largest: float, precision: Precision
 ) -> list[Diagnosis]:
     """Whether a coarser type than that of the array and the inputs would explain it: TF32, autocast.
 
     Asked of softmax over dot products only, where the tolerance of a coarse type still says something.
     """
-    plain = rules.score is None or rules.score.name in ("dot", "scaled-dot")
-    if not plain or rules.normalizer != "softmax":
+    plain = rules.score is None or rules.score.dots
+    if not plain or not find_normalizer(rules.normalizer).exponentials:
         return []
     for name in ("float32", "float16", "bfloat16"):
         coarser = Precision.named(name)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from attncli.core.scores import ScoreSpec
 from attncli.lazy import Array, np
-from attncli.registry import LooseEntry as Entry
+from attncli.pipeline.normalizers import NormalizerEntry
+from attncli.pipeline.scores import ScoreSpec
 from attncli.verify import intervals
 from attncli.verify.flow import Flow, Numbers
 from attncli.verify.frame import Frame
@@ -63,7 +63,7 @@ class Boxes(Numbers[Box]):
     def logsum(self, x: Box) -> Box:
         return x.through(_logsum, 8 + x.low.shape[-1])
 
-    def shares(self, normalizer: Entry, x: Box, visible: Array, axes: int) -> Box:
+    def shares(self, normalizer: NormalizerEntry, x: Box, visible: Array, axes: int) -> Box:
         if normalizer.name == "hardmax" and x.width <= _NOISE:
             # Ties are ties, float noise or not.
             near = np.round((x.low + x.high) / 2, 12)
@@ -72,7 +72,7 @@ class Boxes(Numbers[Box]):
         monotone = name in _MONOTONE or (name == "sum" and bool(np.all(np.where(visible, x.low, 0) >= 0)))
         bounded = name in ("softmax", "sigmoid", "hardmax")
         found = intervals.normalized(normalizer.function, x, visible, monotone=monotone, bounded=bounded)
-        if normalizer.facts.get("sums_to_one") and monotone:
+        if normalizer.sums_to_one and monotone:
             return Box(np.maximum(found.low, 0), np.minimum(found.high, 1))
         return found
 

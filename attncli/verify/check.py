@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from attncli.core.trace import STEPS, parse_address
 from attncli.errors import InputError, ShapeError, UsageError
+from attncli.pipeline.trace import NAMED_STEPS, parse_address
 from attncli.problem.problem import Problem
 from attncli.verify.marking import Marking
 from attncli.verify.precision import is_array
@@ -18,7 +18,7 @@ from attncli.verify.verdicts import CheckResult
 if TYPE_CHECKING:
     from attncli.verify.diagnosis import Diagnosis
 
-_ORDER = {step: place for place, step in enumerate(STEPS)}
+_ORDER = {step: place for place, step in enumerate(NAMED_STEPS)}
 
 
 def check(problem: Problem) -> CheckResult:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
-from attncli.registry import LooseEntry as Entry
 from attncli.verify.frame import Frame
 from attncli.verify.given import Given
-from attncli.verify.mistakes import MISTAKES
+from attncli.verify.mistakes import MISTAKES, MistakeEntry
 from attncli.verify.pairs import pairs
 from attncli.verify.search import Search, Tried, Tries
 from attncli.verify.written import Written
@@ -94,7 +93,7 @@ def _found(search: Search) -> list[Diagnosis]:
     given = search.given
     singles = search.tried(given, _entries(given))
     exact = search.matching(singles)
-    if all(one.entry.facts.get("local") for one in exact):
+    if all(one.entry.local for one in exact):
         exact += search.within_half_units(singles)
     if not exact:
         given.deep = True
@@ -108,16 +107,16 @@ def _found(search: Search) -> list[Diagnosis]:
     return [_told_together(first, second) for first, second in together] or _partly(search, singles)
 
 
-def _entries(given: Given, *, local: bool = False, late: bool = False) -> list[Entry]:
+def _entries(given: Given, *, local: bool = False, late: bool = False) -> list[MistakeEntry]:
     """The mistakes that may have happened in an open step, simplest first: all but the late ones, or only some."""
     found = [
         entry
         for entry in MISTAKES
-        if given.open.intersection(entry.facts["at"])
-        and bool(entry.facts.get("late")) == late
-        and (not local or entry.facts.get("local"))
+        if given.open.intersection(entry.at)
+        and entry.late == late
+        and (not local or entry.local)
     ]
-    return sorted(found, key=lambda entry: int(entry.facts["simplicity"]))
+    return sorted(found, key=lambda entry: entry.simplicity)
 
 
 def _told(exact: list[Tried]) -> list[Diagnosis]:
@@ -142,7 +141,7 @@ def _told(exact: list[Tried]) -> list[Diagnosis]:
 def _same(one: Tried, other: Tried) -> bool:
     mine = one.change.arrays
     alike = set(mine) == set(other.change.arrays) and not (
-        one.entry.facts.get("local") or other.entry.facts.get("local")
+        one.entry.local or other.entry.local
     )
     return alike and all(np.allclose(one.numbers(name), other.numbers(name), rtol=1e-12, atol=1e-12) for name in mine)
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from attncli.core.projections import join_heads, split_heads, with_past
-from attncli.core.scores import ScoreSpec
 from attncli.lazy import Array, np
-from attncli.registry import LooseEntry as Entry
+from attncli.pipeline.heads import join_heads, split_heads, with_past
+from attncli.pipeline.normalizers import NormalizerEntry
+from attncli.pipeline.scores import ScoreSpec
 from attncli.verify.frame import Frame
 
 V = TypeVar("V")
@@ -33,7 +33,7 @@ class Numbers(Protocol[V]):
     def scaled(self, x: V, frame: Frame, axes: int) -> V: ...
     def total(self, x: V) -> V: ...
     def logsum(self, x: V) -> V: ...
-    def shares(self, normalizer: Entry, x: V, visible: Array, axes: int) -> V: ...
+    def shares(self, normalizer: NormalizerEntry, x: V, visible: Array, axes: int) -> V: ...
     def quotient(self, x: V, total: V) -> V: ...
     def average(self, logits: V, visible: Array, v: V, axes: int) -> V | None: ...
     def hidden(self, x: V) -> Array: ...
@@ -227,10 +227,10 @@ class Flow(Generic[V]):
 
     def _to_share(self) -> V:
         """What the normalizer takes: the scores as they have come, or kernel values."""
-        return self._kernel_values() if self.frame.normalizer.facts.get("of_kernel") else self._logits()
+        return self._kernel_values() if self.frame.normalizer.of_kernel else self._logits()
 
     def _shared_exponentials(self, axes: int) -> V:
-        from attncli.core.normalizers import find_normalizer
+        from attncli.pipeline.normalizers import find_normalizer
 
         exponentials = self.step("exp")
         if "sum" in self.hand:

@@ -10,14 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from attncli.core.attend import Attention
-from attncli.core.maskargs import decide_array_axes
-from attncli.core.normalizers import find_normalizer
-from attncli.core.projections import join_heads, repeat_heads, split_heads
-from attncli.core.qkv import as_matrix
-from attncli.core.scores import ScoreSpec, score_spec
-from attncli.core.trace import STEPS, Trace
 from attncli.lazy import Array, np
+from attncli.pipeline.attend import tell, trace_of
+from attncli.pipeline.heads import as_matrix, join_heads, repeat_heads, split_heads
+from attncli.pipeline.scores import ScoreSpec, score_spec
+from attncli.pipeline.state import State, plain_state
+from attncli.pipeline.trace import NAMED_STEPS, Trace
 from attncli.problem.labels import set_labels
 from attncli.problem.problem import Problem
 
@@ -32,28 +30,32 @@ CHAIN = ("kernel", "scores", "scaled", "capped", "biased", "masked")
 class Frame:
     """The facts of a problem that is marked. Everything is computed in double precision, whatever `dtype` says.
 
-    core: some rows of the problem, in double precision; None stands for all of it.
+    at: some rows of the problem, in double precision; None stands for all of it.
     """
 
-    def __init__(self, problem: Problem, core: Attention | None = None) -> None:
-        whole = core is None
-        core = core or Attention(problem.arrays(), replace(problem.rules(), dtype="float64"))
-        self.rules = core.rules
-        self.trace: Trace = core.trace(None)
+    def __init__(self, problem: Problem, at: State | None = None) -> None:
+        whole = at is None
+        with np.errstate(all="ignore"):
+            if at is None:
+                at = plain_state(problem.arrays(), replace(problem.rules(), dtype="float64"))
+                tell(at)
+            self.at = at
+            self.trace: Trace = trace_of(at)
+        self.rules = at.config
         self.trace.attention, self.trace.layout = problem.attention, problem.layout
         if whole:
             set_labels(problem, self.trace)
         self.weight_layout = problem.weight_layout
-        self.begin = core.begin
-        self.joined: bool = core.parts.joined
-        self.heads = core.parts.heads or 1
-        self.key_heads = (self.rules.kv_heads or self.rules.heads or 1) if self.joined else 1
+        self.begin = at.begin
+        self.joined: bool = at.layout.joined
+        self.heads = at.heads
+        self.key_heads = at.layout.key_heads if self.joined else 1
         self.scale = self.trace.scale
-        self.normalizer = core.normalizer
+        self.normalizer = at.normalizer
         self.sequences = max(array.ndim - self._own_axes(name) for name, array in self.trace.steps.items())
-        self.n, self.m = core.extent.n, core.extent.m
-        self.inputs = {name: self._input(name, array, core.inputs) for name, array in core.inputs.items()}
-        self._masks(core)
+        self.n, self.m = at.shape.n, at.shape.m
+        self.inputs = {name: self._input(name, array, dict(at.inputs)) for name, array in at.inputs.items()}
+        self._masks(at)
 
     def has(self, step: str) -> bool:
         """Whether this problem has the step."""
@@ -118,43 +120,33 @@ class Frame:
             array = as_matrix(name, array)
             if self.joined and self.trace.heads is not None and array.ndim == now.ndim + 1:
                 array = join_heads(array)
-        if name in STEPS:
+        if name in NAMED_STEPS:
             array = as_matrix(name, array)
-        return self.uniform(name, array) if name in STEPS or name in JOINED else array
+        return self.uniform(name, array) if name in NAMED_STEPS or name in JOINED else array
 
     @staticmethod
     def _data(inputs: dict[str, Array]) -> str:
         return "Y" if "Y" in inputs else "X"
 
-    def _masks(self, core: Attention) -> None:
+    def _masks(self, at: State) -> None:
         """shown: where no mask hides a key. counts: where, as far as masks and bias go, a key has a say."""
-        everywhere: Array = np.ones((1,) * (self.sequences + 3), dtype=bool)
-        self.bias: Array | None = None
-        self.shown = everywhere
-        unbarred = everywhere
-        if "bias" in core.inputs and self.has("biased"):
-            e = core.extent
-            table = decide_array_axes("bias", core.inputs["bias"], e.batch, e.heads, e.n, e.m)[0]
-            self.bias = self._table(table)
-            unbarred = ~np.isneginf(self.bias)
-        if core.masks is not None and self.rules.masks:
-            self.shown = self._table(core.masks.visible())
+        self.bias: Array | None = self._table(at["bias_table"]) if self.has("biased") else None
+        self.shown = self._table(at["shown"])
+        unbarred = np.ones((1, 1), dtype=bool) if self.bias is None else ~np.isneginf(self.bias)
         self.counts = unbarred & self.shown
-        if not np.isneginf(self.rules.mask_value) and not self.normalizer.facts.get("visible_only"):
+        if not np.isneginf(self.rules.mask_value) and not self.normalizer.visible_only:
             sees = np.any(self.counts, axis=-1, keepdims=True)
             self.counts = self.counts | (sees & ~self.shown)
-        self.sums_to_one = bool(find_normalizer(self.rules.normalizer).facts.get("sums_to_one"))
+        self.sums_to_one = self.normalizer.sums_to_one
 
     def _table(self, table: Array) -> Array:
-        if self.trace.heads is None and table.ndim > 2:
-            table = table[..., None, :, :]
         return table.reshape((1,) * (self.sequences + 3 - table.ndim) + table.shape)
 
     def is_hidden(self, step: str) -> Array | None:
         """Where a step of scores or weights has hidden cells, in the one form; None where there are none."""
         if self.trace.visible is None or step not in ("masked", "exp", "weights", "weights_back"):
             return None
-        hidden = np.broadcast_to(~self._table(self.trace.visible), self.exact("weights").shape)
+        hidden = np.broadcast_to(~self._table(self.at["visible"]), self.exact("weights").shape)
         return hidden.mT if step == "weights_back" else hidden
 
 

@@ -8,9 +8,9 @@ from copy import copy
 from functools import cached_property
 from typing import Self
 
-from attncli.core.masks import Extent, Masks
-from attncli.core.trace import STEPS
 from attncli.lazy import Array, np
+from attncli.pipeline.masks import Masks, ScoreShape
+from attncli.pipeline.trace import NAMED_STEPS
 from attncli.verify.frame import Frame
 from attncli.verify.pipeline import Pipeline
 from attncli.verify.written import Written
@@ -42,7 +42,7 @@ class Given(Pipeline):
 
     def __init__(self, frame: Frame, hand: Mapping[str, Written], target: str, wrong: Array | None = None) -> None:
         super().__init__(frame, target)
-        order = list(STEPS)
+        order = list(NAMED_STEPS)
         self.written = [name for name in order[: order.index(target)] if name in hand and frame.has(name)]
         self.factors: dict[str, list[float]] = {}
         self.deep = False  # whether slips in single cells of unwritten steps are tried, too
@@ -94,12 +94,12 @@ class Given(Pipeline):
         return None if self.shown is None else Masks(self.rules.masks, self.extent, self.rules.alignment)
 
     @cached_property
-    def extent(self) -> Extent:
+    def extent(self) -> ScoreShape:
         """The sizes that masks are read by."""
         shape = self.exact.steps["weights"].shape
         batch = shape[:-2] if self.exact.heads is None else shape[:-3]
         past = self.frame.inputs["past_k"].shape[-2] if "past_k" in self.frame.inputs else 0
-        return Extent(tuple(batch), self.exact.heads, self.frame.n, self.frame.m, past)
+        return ScoreShape(tuple(batch), self.exact.heads, self.frame.n, self.frame.m, past)
 
     def labels(self, step: str) -> tuple[list[str], list[str]]:
         """The names of a step's rows and columns, tokens as rows."""
@@ -120,25 +120,29 @@ class Given(Pipeline):
     # -- the hand's numbers -------------------------------------------------------------------------------------
 
     def _start_from_hand(self, hand: Mapping[str, Written]) -> None:
-        """Begin at what was written: the latest step on the way to the target, or the latest of each branch."""
+        """Begin at what was written; what was left blank follows from what stands before it."""
         self.hand: dict[str, Array] = {}
         for name in self.written:
             numbers = hand[name].value[None]
             if hand[name].blank.any():
-                self.steps |= self.following(self.hand)
-                numbers = np.where(hand[name].blank, self[name], numbers)
+                numbers = np.where(hand[name].blank, self.frame.at.with_given(self.hand)[name], numbers)
             self.hand[name] = numbers
-        self.steps |= self.following(self.hand)
         self.halves = {
             name: self._half_units(name, hand[name])
             for name in self._starting()
             if not hand[name].fits(self.frame.exact(name))
         }
+        starts = self.hand
         if self.halves:
             # A hand that kept all its digits, or cut them, went on from the right numbers: the second of the stack.
+            starts = {
+                name: np.concatenate(np.broadcast_arrays(x, self.frame.exact(name)[None])) for name, x in starts.items()
+            }
+        self.at = self.frame.at.with_given(starts)
+        self.steps |= self.following(starts)
+        if self.halves:
             self.steps |= {
-                name: np.concatenate(np.broadcast_arrays(self.steps[name], self.frame.exact(name)[None]))
-                for name in self.exact.steps
+                name: np.concatenate([x, x]) for name, x in self.steps.items() if len(x) < 2 and name in self.exact.steps
             }
 
     def _half_units(self, name: str, written: Written) -> Array:
@@ -167,5 +171,6 @@ class Given(Pipeline):
             if name != "weights" or self.frame.sums_to_one:
                 moved[name] = np.maximum(moved[name], 0)  # no number within half a unit is one that cannot be
         base = copy(self)
+        base.at = self.frame.at.with_given(self.hand)
         base.steps = {name: array[:1] for name, array in self.steps.items()}
         return base.after(moved)

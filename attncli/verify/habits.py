@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from attncli.core.scores import ScoreSpec
 from attncli.lazy import Array, np
-from attncli.registry import LooseEntry as Entry
+from attncli.pipeline.normalizers import NormalizerEntry
+from attncli.pipeline.scores import ScoreSpec
 from attncli.verify.flow import Flow, Numbers
 from attncli.verify.frame import Frame
 
@@ -130,7 +130,7 @@ class Habits(Numbers[Array]):
             total: Array = top + np.log(np.sum(np.exp(x - top), axis=-1, keepdims=True))
         return total
 
-    def shares(self, normalizer: Entry, x: Array, visible: Array, axes: int) -> Array:
+    def shares(self, normalizer: NormalizerEntry, x: Array, visible: Array, axes: int) -> Array:
         with np.errstate(all="ignore"):
             plain: Array = normalizer.function(x, visible)
             if normalizer.name != "softmax":

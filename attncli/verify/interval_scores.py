@@ -5,8 +5,8 @@ Letters: n queries, m keys, d_q and d_k their widths.
 
 from __future__ import annotations
 
-from attncli.core.scores import ScoreSpec
 from attncli.lazy import Array, np
+from attncli.pipeline.scores import ScoreSpec
 from attncli.verify.intervals import EPSILON, Box, added, product, widened
 
 

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from attncli.core.attend import Attention, Rules
-from attncli.core.blocks import Large, Unit
-from attncli.core.large import LARGE, STREAMED, score_count
-from attncli.core.projections import split_heads
-from attncli.core.streamed import Stream, stream
-from attncli.core.trace import STEPS, Trace
+from attncli.engine.blocks import BlockedAttention, Unit
+from attncli.engine.plan import LARGE, SMALL, score_count
+from attncli.engine.stream import Stream, stream
 from attncli.lazy import Array, np
+from attncli.pipeline.attend import attend
+from attncli.pipeline.config import AttentionConfig
+from attncli.pipeline.heads import split_heads
+from attncli.pipeline.state import RowBlock
+from attncli.pipeline.trace import NAMED_STEPS, Trace
 
-# Normalizers whose weights are off by as much as the scores, and not in proportion to their own size.
-_AS_SCORES = ("none", "sparsemax", "sum")
 _LARGEST = 1e30  # of |V|, up to which its sums are held in float32
 _FAR = 4  # times the median, from which on the longest key is looked for among those that are seen
-_DOTS = ("dot", "scaled-dot", "general")
 
 
 class Magnitudes:
@@ -30,39 +29,59 @@ class Magnitudes:
     is a product, |weights| times what its own sums may be off in units of v.
     """
 
-    def __init__(self, inputs: Mapping[str, Array], rules: Rules, steps: Sequence[str]) -> None:
+    def __init__(self, inputs: Mapping[str, Array], rules: AttentionConfig, steps: Sequence[str]) -> None:
         self.inputs, self.rules, self.steps = inputs, rules, tuple(steps)
-        self.large = large = Large(inputs, rules)
-        v, score, shape = large.parts.v, large.score, (*large.lead, large.extent.n)
+        self.blocked = BlockedAttention(inputs, rules)
+        at, shape = self.blocked.at, (*self.blocked.shape.lead, self.blocked.shape.n)
+        self.at, score = at, at.score
+        v = at.latest("value") if at.has("V") else None
         self.has_v = v is not None and bool({"heads", "output"} & {*steps})
-        self.dots = large.begin is None and score is not None and score.name in _DOTS
+        self.dots = at.begin is None and score is not None and (score.dots or score.bilinear)
         # So are those of a kernel that ends somewhere: just within its reach its value is all rounding.
         ends = score is not None and score.kernel == "value"
-        self.as_scores = large.normalizer.name in _AS_SCORES or ends
+        self.as_scores = at.normalizer.error == "absolute" or ends
         # The step whose size tells how large the scores are, where they are no dot products.
         self.spread = None
-        if not self.dots and large.begin != "weights":
-            self.spread = large.begin if large.begin in ("scaled", "masked") else "scores"
+        if not self.dots and at.begin != "weights":
+            self.spread = at.begin if at.begin in ("scaled", "masked") else "scores"
         self.raw_largest = np.zeros((*shape, 1))
         self.sums = np.zeros((*shape, v.shape[-1] if v is not None and self.has_v else 0))
         self.extra = np.zeros(self.sums.shape) if self.has_v and "W_V" in inputs else None
         self._values_of: dict[tuple[int, ...], Array] = {}
 
     @property
+    def scale(self) -> float:
+        """What multiplies the scores."""
+        return 1.0 if self.blocked.scale is None else float(self.blocked.scale)
+
+    @property
     def largest(self) -> Array:
         """S, (..., n, 1)."""
-        return self.raw_largest * abs(self.large.scale)
+        return self.raw_largest * abs(self.scale)
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The axes before queries and keys, as steps are shown: without heads none of them."""
+        shape = self.at.shape
+        return shape.lead if shape.heads is not None else shape.batch
 
     def run(self) -> Trace:
         """Compute; gives the Trace of the steps."""
+        trace = self._run()
+        if self.at.shape.heads is None:
+            self.raw_largest, self.sums = self.raw_largest[..., 0, :, :], self.sums[..., 0, :, :]
+            self.extra = None if self.extra is None else self.extra[..., 0, :, :]
+        return trace
+
+    def _run(self) -> Trace:
         needed = [*self.steps]
-        if self.has_v or self.large.masks is not None:
+        if self.has_v or self.at.masks is not None:
             needed.append("weights")
         if self.spread is not None:
             needed.append(self.spread)
         needed = list(dict.fromkeys(needed))
         if self._is_small(needed):
-            trace = Attention(self.inputs, self.rules).trace(None)
+            trace = attend(self.inputs, self.rules)
             for step in self.steps:
                 trace.rows(step)  # a step that does not exist is told before anything else
             for unit, found in self._whole(trace, needed):
@@ -73,7 +92,8 @@ class Magnitudes:
         for unit, found in blocks:
             for step, array in kept.items():
                 array[unit.index][unit.start : unit.stop] = found[step]
-            self._take(unit, found)
+            own = unit.index if self.at.shape.heads is not None else (*unit.index, 0)
+            self._take(Unit(own, unit.start, unit.stop), found)
         return self._trace(blocks, kept)
 
     def of_projection(self, name: str) -> Array:
@@ -83,28 +103,31 @@ class Magnitudes:
         x = size_of(np.atleast_2d(data))
         sizes = x if weight is None else x @ size_of(weight)
         sizes = x.shape[-1] * (sizes if bias is None else sizes + size_of(bias).reshape(-1))
-        past = self.large.parts.past
+        past = self.at.shape.past
         if past and name != "Q":
             sizes = np.concatenate([np.zeros((*sizes.shape[:-2], past, sizes.shape[-1])), sizes], axis=-2)
         return sizes
 
     def _is_small(self, needed: Sequence[str]) -> bool:
-        large = self.large
-        odd = any(step not in STREAMED and STEPS[step].columns != "key" for step in needed)
-        return odd or large.rules.both_ways or large.begin == "weights" or score_count(self.inputs, self.rules) < LARGE
+        odd = any(step not in SMALL and NAMED_STEPS[step].columns != "key" for step in needed)
+        return odd or self.rules.both_ways or self.at.begin == "weights" or score_count(self.inputs, self.rules) < LARGE
 
     def _whole(self, trace: Trace, needed: Sequence[str]) -> Iterator[tuple[Unit, dict[str, Array]]]:
-        lead, n, m = self.large.lead, self.large.extent.n, self.large.extent.m
-        tables = {
-            step: np.broadcast_to(trace.rows(step), (*lead, n, m)) for step in needed if STEPS[step].columns == "key"
-        }
+        shape = self.at.shape
+        lead, n = shape.lead, shape.n
+
+        def table(step: str) -> Array:
+            x = trace.rows(step)
+            return np.broadcast_to(x[..., None, :, :] if shape.heads is None else x, shape.shape)
+
+        tables = {step: table(step) for step in needed if NAMED_STEPS[step].is_pairs}
         for index in np.ndindex(*lead):
             yield Unit(index, 0, n), {step: table[index] for step, table in tables.items()}
 
     def _trace(self, blocks: Stream, kept: dict[str, Array]) -> Trace:
         trace = blocks.trace()
         trace.steps |= kept
-        trace.steps = {name: trace.steps[name] for name in STEPS if name in trace.steps}
+        trace.steps = {name: trace.steps[name] for name in NAMED_STEPS if name in trace.steps}
         return trace
 
     def _take(self, unit: Unit, found: Mapping[str, Array]) -> None:
@@ -114,7 +137,7 @@ class Magnitudes:
         if self.has_v and weights is not None:
             sizes = np.abs(weights)
             if self.as_scores:
-                sizes = sizes + raw * abs(self.large.scale)
+                sizes = sizes + raw * abs(self.scale)
             # How large it is matters here, not its last places.
             summed = sizes.astype(np.float32, copy=False) @ self._values(unit.index)
             width = self.sums.shape[-1]
@@ -126,40 +149,45 @@ class Magnitudes:
         """|V| of a sequence and head; beside it, where V is a product, what its sums may be off in units of v."""
         if index in self._values_of:
             return self._values_of[index]
-        large, v = self.large, self.large.parts.v
-        assert v is not None
-        values = size_of(large.own(v, index))
+        block = self._block(index)
+        values = size_of(block.latest("value")[0])
         if self.extra is not None:
             sizes = self.of_projection("V")
-            if large.extent.heads is not None and large.parts.joined:
-                sizes = split_heads("V", sizes, v.shape[-3])
-            values = np.concatenate([values, large.own(sizes, index)], axis=1)
+            layout = self.at.layout
+            if layout.heads is not None and layout.joined:
+                sizes = split_heads("V", sizes, layout.key_heads)
+            elif layout.heads is None:
+                sizes = sizes[..., None, :, :]
+            values = np.concatenate([values, block.cut(sizes, rows=False)[0]], axis=1)
         values = values.astype(np.float32) if values.max(initial=0) < _LARGEST else values
         self._values_of = {index: values}  # blocks come in order: the last one is enough
         return values
 
+    def _block(self, index: tuple[int, ...], rows: slice = slice(None)) -> RowBlock:
+        return RowBlock(self.at, index[:-1], index[-1], rows)
+
     def _reach(self, unit: Unit, found: Mapping[str, Array], weights: Array | None) -> Array | float:
         """A row's largest |q| |k|, or its largest score where scores are no dot products, (r, 1)."""
-        large, rows = self.large, slice(unit.start, unit.stop)
-        q, k = large.parts.q, large.parts.k
+        at = self.at
         scores: Array | float = 0.0
         if self.spread is not None:
             scores = np.asarray(size_of(found[self.spread]).max(axis=1, keepdims=True, initial=0))
-        if large.begin is not None or q is None or k is None:
+        if at.begin is not None:
             return scores
-        own_q, own_k = size_of(large.own(q, unit.index)[rows]), size_of(large.own(k, unit.index))
-        if large.score is not None and large.score.name == "general":
-            own_q = own_q @ size_of(large.parameters["W"])
+        block = self._block(unit.index, slice(unit.start, unit.stop))
+        own_q, own_k = size_of(block.latest("query")[0]), size_of(block.latest("key")[0])
+        if at.score is not None and at.score.bilinear:
+            own_q = own_q @ size_of(at.parameters["W"])
         lengths = np.linalg.norm(own_k, axis=1)
         longest: Array | float = lengths.max(initial=0)
-        masked = large.masks is not None and not {"scores", "scaled"} & {*self.steps}
+        masked = self.at.masks is not None and not {"scores", "scaled"} & {*self.steps}
         if weights is not None and masked and longest > _FAR * np.median(lengths):
             longest = np.where(weights != 0, lengths, 0).max(axis=1, keepdims=True, initial=0)
         of_q = np.linalg.norm(own_q, axis=1, keepdims=True)
         if self.dots:
             return np.asarray(of_q * longest)
         # A distance or a hidden layer: what it is made of, which may be much more than itself.
-        layers = sum(float(np.linalg.norm(size_of(x))) for x in large.parameters.values() if isinstance(x, np.ndarray))
+        layers = sum(float(np.linalg.norm(size_of(x))) for x in at.parameters.values() if isinstance(x, np.ndarray))
         return np.asarray(scores + 1 + (of_q + longest) ** 2 + layers * (of_q + longest))
 
 

@@ -1,10 +1,7 @@
 """What a mistake is: an entry in the registry, which makes the changed computation.
 
 One entry a mistake: a name, a sentence for the person (`source` is where it was seen), and the changed computation,
-as the steps that differ; the rest of the pipeline is the core's. `at` are the steps in which it happens; `simplicity`
-is the order in which mistakes that explain the same numbers are told; `late` ones are tried where no other fits, and
-`alone` ones are not paired with another; `whole` ones need all rows at once, which an engineer's array has too many of;
-`local` ones change single cells or rows, which hands do; `rounding` ones are what machines do.
+as the steps that differ; the rest is the definition's.
 The entries are in `mistakes_*.py`; slips in single cells in `slips.py`.
 """
 
@@ -14,9 +11,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from attncli.lazy import Array
-from attncli.registry import Registry
+from attncli.registry import Entry, Registry
 
-MISTAKES = Registry("mistake")
+
+@dataclass(kw_only=True, eq=False)
+class MistakeEntry(Entry):
+    """A mistake as it is registered: function(given) -> the changes that it makes.
+
+    at: the steps in which it happens. simplicity: the order in which mistakes that explain the same numbers are told.
+    late: tried where no other fits. alone: not paired with another. whole: needs all rows at once, of which an
+    engineer's array has too many. local: changes single cells or rows, as hands do. rounding: what machines do.
+    """
+
+    at: tuple[str, ...]
+    simplicity: int
+    late: bool = False
+    alone: bool = False
+    whole: bool = False
+    local: bool = False
+    rounding: bool = False
+
+
+MISTAKES: Registry[MistakeEntry] = Registry("mistake", MistakeEntry)
 mistake = MISTAKES
 
 

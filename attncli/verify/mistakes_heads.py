@@ -5,8 +5,8 @@ Entries as in `mistakes.py`.
 
 from __future__ import annotations
 
-from attncli.core.projections import join_heads, project
 from attncli.lazy import Array, np
+from attncli.pipeline.heads import join_heads, project
 from attncli.verify.given import Given
 from attncli.verify.mistakes import Change, Changes, mistake
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from attncli.core.masks import Masks
 from attncli.lazy import Array, np
+from attncli.pipeline.masks import Masks
 from attncli.verify.given import Given
 from attncli.verify.mistakes import Change, Changes, mistake
 
@@ -47,7 +47,7 @@ def other_triangle(given: Given) -> Changes:
     if n == m:
         yield from _masked(given, np.broadcast_to(shown, (*shown.shape[:-2], n, m)).mT, text)
     elif causal and given.masks is not None:
-        at = given.masks.at
+        at = given.masks.indices
         yield from _masked(given, given.table(at.key >= at.position), text)
 
 
@@ -55,7 +55,7 @@ def other_triangle(given: Given) -> Changes:
 def diagonal_hidden(given: Given) -> Changes:
     """Each query's own key was hidden too."""
     if given.masks is not None and given.shown is not None:
-        own = given.masks.at.key == given.masks.at.position
+        own = given.masks.indices.key == given.masks.indices.position
         yield from _masked(given, given.shown & ~own, "the diagonal was hidden: no query sees its own key")
 
 
@@ -78,10 +78,10 @@ def off_by_one(given: Given) -> Changes:
     if masks is None or not any(spec.aligned for spec in given.rules.masks):
         return
     for shift, text in ((1, "each query sees one key further"), (-1, "each query sees one key less far")):
-        at = replace(masks.at, position=masks.at.position + shift)
+        at = replace(masks.indices, position=masks.indices.position + shift)
         shown: Array = np.ones((1, 1), bool)
         for spec in given.rules.masks:
-            shown = shown & spec.function(given.extent, spec.argument)(at if spec.aligned else masks.at)
+            shown = shown & spec.function(given.extent, spec.argument)(at if spec.aligned else masks.indices)
         yield from _masked(given, given.table(shown), f"the mask is off by one: {text}")
 
 
@@ -156,6 +156,6 @@ def masked_early(given: Given) -> Changes:
 def mask_unasked(given: Given) -> Changes:
     """A causal mask was used, which this problem does not have."""
     if given.shown is None and given.begin not in ("masked", "weights") and given.rules.masks == ():
-        at = given.extent.at("top-left")
+        at = given.extent.indices("top-left")
         masked = np.where(at.key <= at.position, given.unmasked, -np.inf)
         yield Change({"masked": masked}, "a causal mask was applied, which this problem does not ask for")

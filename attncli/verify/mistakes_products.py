@@ -5,8 +5,8 @@ Entries as in `mistakes.py`.
 
 from __future__ import annotations
 
-from attncli.core.normalizers import find_normalizer
 from attncli.lazy import Array, np
+from attncli.pipeline.normalizers import find_normalizer
 from attncli.verify.given import Given
 from attncli.verify.mistakes import Change, Changes, mistake
 
@@ -89,7 +89,7 @@ def transposed_before_values(given: Given) -> Changes:
 def no_tanh(given: Given) -> Changes:
     """The tanh of an additive score was left out."""
     if "scores" in given.open and given.begin is None and given.frame.score.name in ("additive", "concat"):
-        from attncli.core.scores import hidden_layer
+        from attncli.pipeline.scores import hidden_layer
 
         p = given.frame.score.parameters
         if given.frame.score.name == "concat":
@@ -104,7 +104,7 @@ def kernel_distance(given: Given) -> Changes:
     """The distance was not squared, or not halved, or squared where it is not, or squared apart from its width."""
     if "kernel" not in given or given.begin is not None:
         return
-    from attncli.core.scores import distances
+    from attncli.pipeline.tight import distances
 
     d, name = distances(given["q"], given["k"]), given.frame.score.name
     width = given.frame.score.parameters.get("sigma", given.frame.score.parameters.get("radius", 1.0))
@@ -131,6 +131,6 @@ def kernel_distance(given: Given) -> Changes:
 def not_normalized(given: Given) -> Changes:
     """The kernel values were not divided by their sum."""
     entry = find_normalizer(given.rules.normalizer)
-    if entry.facts.get("of_kernel") and given.begin != "weights":
+    if entry.of_kernel and given.begin != "weights":
         values = given["kernel"] if "kernel" in given else np.where(np.isneginf(given.logits), 0, given.logits)
         yield Change({"weights": np.where(given.visible, values, 0)}, "the values were not divided by their sum")

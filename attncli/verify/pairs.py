@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
-from attncli.core.trace import STEPS
 from attncli.lazy import Array, np
-from attncli.registry import LooseEntry as Entry
+from attncli.pipeline.trace import NAMED_STEPS
 from attncli.verify.frame import CHAIN
 from attncli.verify.given import Given
+from attncli.verify.mistakes import MistakeEntry
 from attncli.verify.search import Search, Tried, stacked
 
 _MOST_PAIRED = 2_000  # numbers of a step
-_ORDER = {step: place for place, step in enumerate(STEPS)}
+_ORDER = {step: place for place, step in enumerate(NAMED_STEPS)}
 
 
-def pairs(search: Search, entries: list[Entry]) -> list[tuple[Tried, Tried]]:
+def pairs(search: Search, entries: list[MistakeEntry]) -> list[tuple[Tried, Tried]]:
     """Two of these mistakes, one after the other in the pipeline, that together give every number; simplest first."""
     if search.given.wrong.sum() < 2 or search.right.size > _MOST_PAIRED:
         return []
-    entries = [entry for entry in entries if not (entry.facts.get("local") or entry.facts.get("alone"))]
+    entries = [entry for entry in entries if not (entry.local or entry.alone)]
     singles = search.tried(search.given, entries)
     unlike: dict[bytes, Tried] = {}
     for row, one in enumerate(singles.changes):
@@ -39,7 +39,7 @@ def pairs(search: Search, entries: list[Entry]) -> list[tuple[Tried, Tried]]:
     return sorted(exact, key=lambda pair: pair[0].simplicity + pair[1].simplicity)
 
 
-def _pairs_of(search: Search, given: Given, firsts: list[Tried], entries: Iterable[Entry]) -> list[tuple[Tried, Tried]]:
+def _pairs_of(search: Search, given: Given, firsts: list[Tried], entries: Iterable[MistakeEntry]) -> list[tuple[Tried, Tried]]:
     """The second mistakes that give every number after one of these first ones, the first ones of `given`."""
     rows = len(search.right) * len(firsts)
     part = given.after({})
@@ -88,5 +88,5 @@ def _unmistaken(search: Search, name: str, steps: Mapping[str, Array], places: A
     return steps[earlier[-1]][places] if earlier[-1] in steps else search.given[earlier[-1]]
 
 
-def _last_step(entry: Entry) -> int:
-    return max(_ORDER[step] for step in entry.facts["at"])
+def _last_step(entry: MistakeEntry) -> int:
+    return max(_ORDER[step] for step in entry.at)

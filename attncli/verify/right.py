@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attncli.core.attend import Rules
-from attncli.core.masks import Extent
-from attncli.core.projections import join_heads
-from attncli.core.trace import Trace
 from attncli.lazy import Array, np
+from attncli.pipeline.config import AttentionConfig
+from attncli.pipeline.heads import join_heads
+from attncli.pipeline.masks import ScoreShape
+from attncli.pipeline.trace import Trace
 from attncli.verify.magnitudes import Magnitudes, size_of
 from attncli.verify.precision import Precision
 
@@ -65,8 +65,8 @@ def _at(bound: Array | float, index: tuple[int, ...], axes: int) -> Array | floa
 
 
 def right_numbers(
-    inputs: Mapping[str, Array], rules: Rules, steps: Sequence[str], precision: Precision
-) -> tuple[Trace, dict[str, Right], Extent]:
+    inputs: Mapping[str, Array], rules: AttentionConfig, steps: Sequence[str], precision: Precision
+) -> tuple[Trace, dict[str, Right], ScoreShape]:
     """The Trace that holds these steps, what each may be off, and the sizes of the scores.
 
     inputs: as `core.attend.attend` takes them; rules: in double precision. Raises what the core raises, and InputError
@@ -75,7 +75,7 @@ def right_numbers(
     sizes = Magnitudes(inputs, rules, steps)
     trace = sizes.run()
     bounds = _Bounds(sizes, precision)
-    return trace, {step: bounds.right(step, trace.rows(step)) for step in steps}, sizes.large.extent
+    return trace, {step: bounds.right(step, trace.rows(step)) for step in steps}, sizes.at.shape
 
 
 class _Bounds:
@@ -83,7 +83,7 @@ class _Bounds:
 
     def __init__(self, sizes: Magnitudes, precision: Precision) -> None:
         self.sizes, self.precision = sizes, precision
-        self.inputs, self.large = sizes.inputs, sizes.large
+        self.inputs, self.at = sizes.inputs, sizes.at
 
     def right(self, step: str, exact: Array) -> Right:
         """The step with what it may be off."""
@@ -101,12 +101,12 @@ class _Bounds:
 
     def _of_scores(self, step: str, exact: Array) -> Right:
         """Scores and what is made of them, up to the weights: the error of dot products, then of e^s."""
-        u, v, tiny, m = self.precision.u, self.precision.v, self.precision.tiny, self.large.extent.m
-        shape = exact.shape[:-2] if exact.ndim - 2 < len(self.large.lead) else None
-        raw, scaled = (x if shape is None else x.max(axis=tuple(range(len(self.large.lead) - len(shape))))
+        u, v, tiny, m = self.precision.u, self.precision.v, self.precision.tiny, self.at.shape.m
+        shape = exact.shape[:-2] if exact.ndim - 2 < len(self.sizes.lead) else None
+        raw, scaled = (x if shape is None else x.max(axis=tuple(range(len(self.sizes.lead) - len(shape))))
                        for x in (self._off(self.sizes.raw_largest), self._off(self.sizes.largest)))  # fmt: skip
         largest = self.sizes.largest if shape is None else self.sizes.largest.max()
-        if self.sizes.as_scores and self.large.score is not None and self.large.score.kernel == "value":
+        if self.sizes.as_scores and self.at.score is not None and self.at.score.kernel == "value":
             with np.errstate(over="ignore"):  # the logarithm of what is nearly 0
                 raw, scaled = (off * (1 + np.minimum(np.exp(-exact), 1e12)) for off in (raw, scaled))
         if step == "scores":
@@ -125,8 +125,7 @@ class _Bounds:
 
     def _off(self, largest: Array) -> Array:
         """What scores may be off: the dot products of d_k terms, and inputs that were rounded first."""
-        k = self.large.parts.k
-        terms = 2 * k.shape[-1] + 8 if k is not None and self.large.begin is None else 8
+        terms = 2 * self.at.latest("key").shape[-1] + 8 if self.at.begin is None else 8
         return largest * (terms * self.precision.v + self._first_rounding())
 
     def _first_rounding(self) -> float:
@@ -140,14 +139,14 @@ class _Bounds:
         More than the formula is allowed only where dot products are so long, or scores so large, that rounding them
         moves the weights by more: m is at least 4 S, and 4 at least S where S is large.
         """
-        u, v, m, s = self.precision.u, self.precision.v, self.large.extent.m, self.sizes.largest
+        u, v, m, s = self.precision.u, self.precision.v, self.at.shape.m, self.sizes.largest
         of_weights = np.where(s > _LARGE_SCORES, np.maximum(4, s), 4) * u + np.maximum(m, 4 * s) * v
         of_weights += self._first_rounding() * s
         rounded = self.precision.rounded or self.sizes.extra is not None
         absolute: Array = self.sizes.sums * (of_weights + (u if rounded else 0))
         if self.sizes.extra is not None:
             absolute += v * self.sizes.extra
-        joined = step == "output" and self.large.extent.heads is not None
+        joined = step == "output" and self.at.layout.heads is not None
         absolute, sums = (join_heads(x) if joined else x for x in (absolute, self.sizes.sums))
         weight, bias = self.inputs.get("W_O"), self.inputs.get("b_O")
         if step == "output" and weight is not None:
@@ -158,7 +157,7 @@ class _Bounds:
 
     def _backward(self, step: str, exact: Array) -> Right:
         """Weights over the queries, n of them, and what they give of the queries' own data."""
-        u, v, n = self.precision.u, self.precision.v, self.large.extent.n
+        u, v, n = self.precision.u, self.precision.v, self.at.shape.n
         largest = float(self._off(self.sizes.largest).max(initial=0))
         relative = largest + 4 * u + 2 * u * float(self.sizes.largest.max(initial=0)) + (n + 8) * v
         if step == "weights_back":

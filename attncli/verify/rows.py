@@ -6,15 +6,16 @@ Letters: r rows, n queries, m keys, H heads.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from attncli.core.attend import LATER_STEPS, Attention, Rules
-from attncli.core.maskargs import decide_array_axes
-from attncli.core.masks import At, Extent, Masks
-from attncli.core.projections import split_heads
-from attncli.core.qkv import as_matrix
 from attncli.lazy import Array, np
+from attncli.pipeline.config import AttentionConfig
+from attncli.pipeline.heads import as_matrix, split_heads
+from attncli.pipeline.maskargs import score_table
+from attncli.pipeline.masks import Masks, ScoreIndices, ScoreShape
+from attncli.pipeline.state import State, plain_state
+from attncli.pipeline.steps import STEPS
 from attncli.problem.problem import Problem
-from attncli.record import record
 from attncli.verify.frame import Frame
 from attncli.verify.given import Given
 from attncli.verify.written import Written
@@ -22,46 +23,35 @@ from attncli.verify.written import Written
 Index = tuple[int, ...]
 
 
-@record
-class RowsExtent(Extent):
+@dataclass
+class RowsExtent(ScoreShape):
     """The sizes of the whole problem, and which rows of which sequence (a place in `batch`) are looked at."""
 
     sequence: Index = ()
     rows: Array | None = None
 
-    def at(self, alignment: str) -> At:
+    def indices(self, alignment: str) -> ScoreIndices:
         """The indices of these rows, as they are in the whole."""
-        whole = Extent(self.batch, self.heads, self.n, self.m, self.past).at(alignment)
+        whole = ScoreShape(self.batch, self.heads, self.n, self.m, self.past).indices(alignment)
         sequence = whole.sequence[tuple(slice(i, i + 1) for i in self.sequence)] if self.batch else whole.sequence
-        return At(sequence, whole.head, whole.query[self.rows], whole.key, whole.position[self.rows])
+        assert self.rows is not None
+        return replace(whole, sequence=sequence).part(self.rows)
 
 
-class RowsAttention(Attention):
-    """An attention of some rows, whose masks know where in the whole they lie.
+def rows_state(inputs: Mapping[str, Array], rules: AttentionConfig, of: RowsExtent, target: str, known: Array) -> State:
+    """A State of some rows, whose masks know where in the whole they lie.
 
     target: the step that is asked about, known: its right numbers, which need not be computed once more.
     """
-
-    def __init__(self, inputs: Mapping[str, Array], rules: Rules, of: RowsExtent, target: str, known: Array) -> None:
-        super().__init__(inputs, rules)
-        self.of, self.target, self.known = of, target, known
-
-    def bind_masks(self) -> Masks | None:
-        if self.begin == "masked" or not self.rules.masks:
-            return None
-        return Masks(self.rules.masks, self.of, self.rules.alignment)
-
-    def tell_scores(self) -> None:
-        """Nothing: the notes of the whole were told."""
-
-    def output(self) -> None:
-        if self.target != "output" or {"W_O", "b_O"} & set(self.inputs):
-            super().output()
-            return
-        self.steps["output"] = self.known.astype(self.dtype, copy=False)
-        heads = self.parts.heads or 1
-        if heads > 1:
-            self.steps["heads"] = split_heads("output", self.steps["output"], heads)
+    at = plain_state(_inputs_of_rows(inputs, of), rules)
+    if rules.masks and at.begin not in ("masked", "weights"):
+        at.masks = Masks(rules.masks, of, rules.alignment)
+    if target == "output" and not {"W_O", "b_O"} & set(inputs):
+        output = known.astype(at.dtype, copy=False)
+        at.know("output", output)
+        if at.heads > 1:
+            at.know("heads", split_heads("output", output, at.heads))
+    return at
 
 
 class RowsGiven(Given):
@@ -77,7 +67,7 @@ class RowsGiven(Given):
 
 
 def rows_given(
-    problem: Problem, inputs: Mapping[str, Array], rules: Rules, of: RowsExtent, target: str, numbers: Array,
+    problem: Problem, inputs: Mapping[str, Array], rules: AttentionConfig, of: RowsExtent, target: str, numbers: Array,
     known: Array,
 ) -> RowsGiven:  # fmt: skip
     """The `Given` of some rows.
@@ -85,27 +75,27 @@ def rows_given(
     inputs, rules: of the whole problem. numbers: the array's rows of the target, tokens as rows, with the leading axes
     that the target has (1 for the sequences). known: the right ones.
     """
-    core = RowsAttention(_inputs_of_rows(inputs, of), rules, of, target, known)
-    return RowsGiven(Frame(problem, core), target, numbers, of)
+    at = rows_state(inputs, rules, of, target, known)
+    return RowsGiven(Frame(problem, at), target, numbers, of)
 
 
 def _inputs_of_rows(inputs: Mapping[str, Array], of: RowsExtent) -> dict[str, Array]:
     """The inputs of these rows: all keys, and of the queries only theirs."""
     found = {}
-    deep = any(array.ndim >= 4 for name, array in inputs.items() if name in ("Q", "K", "V", *LATER_STEPS))
+    deep = any(array.ndim >= 4 for name, array in inputs.items() if name in ("Q", "K", "V", *STEPS.beginnings()))
     for name, array in inputs.items():
         if name.startswith(("W_", "b_")):
             found[name] = array
             continue
         if name == "bias":
-            table = decide_array_axes(name, array, of.batch, of.heads, of.n, of.m)[0]
-            own = _own(table, of, of.heads is not None)
+            table = score_table(name, array, of)[0]
+            own = _own(table[..., 0, :, :] if of.heads is None and table.ndim > 2 else table, of, of.heads is not None)
             found[name] = own if own.shape[-2] == 1 else own[..., of.rows, :]
             continue
         array = as_matrix(name, array)
-        split = of.heads is not None and (deep or name in LATER_STEPS or _is_split_past(name, array, inputs))
+        split = of.heads is not None and (deep or name in STEPS.beginnings() or _is_split_past(name, array, inputs))
         own = _own(array, of, split)
-        if name in ("X", "Q", *LATER_STEPS):
+        if name in ("X", "Q", *STEPS.beginnings()):
             if name == "X" and "Y" not in inputs:
                 found["Y"] = own
             own = own[..., of.rows, :]

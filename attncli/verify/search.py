@@ -10,9 +10,8 @@ from typing import Any
 
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
-from attncli.registry import LooseEntry as Entry
 from attncli.verify.given import Given
-from attncli.verify.mistakes import Change
+from attncli.verify.mistakes import Change, MistakeEntry
 from attncli.verify.written import Written, rounded
 
 _CLOSEST = 8  # how many are tried from numbers within half a unit
@@ -24,18 +23,18 @@ _MOST_CELLS = 400  # of the hand's, each of which is moved by half a unit
 class Tried:
     """One change that was computed: `place` is the change's number among the entry's, `index` its own in the change."""
 
-    entry: Entry
+    entry: MistakeEntry
     change: Change
     place: int
     index: int = 0
 
     @property
     def simplicity(self) -> int:
-        return int(self.entry.facts["simplicity"])
+        return self.entry.simplicity
 
     @property
     def step(self) -> str:
-        return self.change.step or str(self.entry.facts["at"][0])
+        return self.change.step or self.entry.at[0]
 
     def tell(self) -> str:
         return self.change.tell(self.index)
@@ -75,7 +74,7 @@ class Search:
         self.numbers = given.numbers
         self.right = given.as_exact(given[given.target])  # (R, *shape)
 
-    def tried(self, given: Given, entries: Iterable[Entry]) -> Tries:
+    def tried(self, given: Given, entries: Iterable[MistakeEntry]) -> Tries:
         """All changes of these entries, each with what it gives; the core is called once for each kind of change."""
         kinds: dict[frozenset[str], list[Tried]] = {}
         for entry in entries:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from attncli.core.trace import STEPS, Trace, parse_address
 from attncli.errors import AttnError, InputError, ShapeError, raise_all
 from attncli.lazy import Array, np
+from attncli.pipeline.trace import NAMED_STEPS, Trace, parse_address
 from attncli.problem.values import Hand
 from attncli.verify.frame import Frame, index_of
 from attncli.verify.written import Written, as_written
@@ -46,7 +46,7 @@ def entries_of(frame: Frame, expect: dict[str, Hand]) -> list[Entry]:
                 inner.place = inner.place or hand.matrix.place or hand.place
             errors.append(error)
     raise_all(errors)
-    order = list(STEPS)
+    order = list(NAMED_STEPS)
     return sorted(found, key=lambda entry: (order.index(entry.step), entry.indices))
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
-from attncli.core.projections import join_heads
 from attncli.lazy import Array, np
+from attncli.pipeline.heads import join_heads
 from attncli.verify.given import Given
 from attncli.verify.mistakes import Change, Changes, mistake, number
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from attncli.core.attend import Rules
-from attncli.core.blas import single_blas
-from attncli.core.masks import Extent
-from attncli.core.workers import in_order
+from attncli.engine.blas import single_blas
+from attncli.engine.threads import in_order
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
+from attncli.pipeline.config import AttentionConfig
+from attncli.pipeline.masks import ScoreShape
 from attncli.problem.problem import Problem
 from attncli.verify import mistakes_precision  # noqa: F401  (it registers its own)
 from attncli.verify.diagnosis import Diagnosis
@@ -53,7 +53,7 @@ class Suspects:
     """
 
     def __init__(
-        self, problem: Problem, inputs: Mapping[str, Array], rules: Rules, extent: Extent, step: str, given: Array,
+        self, problem: Problem, inputs: Mapping[str, Array], rules: AttentionConfig, extent: ScoreShape, step: str, given: Array,
         right: Right, ratio: Array, dtype: str,
     ) -> None:  # fmt: skip
         self.problem, self.extent, self.step = problem, extent, step
@@ -210,11 +210,10 @@ class Rows:
 
 def _changes(given: RowsGiven, rounding: bool) -> Iterator[Tried]:
     """All changes that an entry makes to these rows, the simplest first."""
-    for entry in sorted(MISTAKES, key=lambda entry: int(entry.facts["simplicity"])):
-        facts = entry.facts
-        if facts.get("local") or facts.get("late") or facts.get("whole") or bool(facts.get("rounding")) != rounding:
+    for entry in sorted(MISTAKES, key=lambda entry: entry.simplicity):
+        if entry.local or entry.late or entry.whole or entry.rounding != rounding:
             continue
-        if not given.open.intersection(facts["at"]):
+        if not given.open.intersection(entry.at):
             continue
         try:
             for place, change in enumerate(entry.function(given)):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from attncli.core.masking import Extent, Masks
-from attncli.core.trace import Trace
 from attncli.errors import InputError
 from attncli.lazy import np
+from attncli.pipeline.masking import Masks, ScoreShape
+from attncli.pipeline.trace import Trace
 from attncli.problem.problem import Problem
 from attncli.working.parts import workings
 from attncli.working.terms import Cell, Op, Term
@@ -167,12 +167,13 @@ def _hiding(working: Working, i: int, j: int) -> list[str]:
     rules, weights = working.problem.rules(), working.trace.rows("weights")
     batch = weights.shape[:-2] if working.trace.heads is None else weights.shape[:-3]
     n, m = weights.shape[-2:]
-    extent = Extent(tuple(batch), working.trace.heads, n, m, working.past)
+    extent = ScoreShape(tuple(batch), working.trace.heads, n, m, working.past)
     alignment = Masks(rules.masks, extent, rules.alignment).alignment
     hiding = []
+    index = (..., 0, i, j) if working.trace.heads is None else (..., i, j)
     for spec in rules.masks:
-        shown = np.broadcast_to(Masks([spec], extent, alignment).visible(), weights.shape)
-        if not shown[..., i, j].all():
+        shown = np.broadcast_to(Masks([spec], extent, alignment).visible(), extent.shape)
+        if not shown[index].all():
             hiding.append(spec.text)
     return hiding
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from attncli.core.normalizers import NORMALIZERS
-from attncli.core.scores import SCORES
+from attncli.pipeline.normalizers import NORMALIZERS
+from attncli.pipeline.scores import SCORES
 from attncli.working.working import Working
 
 _SCORES = {

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from attncli.core.maskargs import decide_array_axes
-from attncli.core.normalizers import find_normalizer
-from attncli.core.projections import join_heads
-from attncli.core.trace import STEPS, Trace
 from attncli.lazy import Array, np
+from attncli.pipeline.heads import join_heads
+from attncli.pipeline.maskargs import score_table
+from attncli.pipeline.masking import ScoreShape
+from attncli.pipeline.normalizers import find_normalizer
+from attncli.pipeline.trace import NAMED_STEPS, Trace
 from attncli.problem.labels import past_count
 from attncli.problem.problem import Problem
 from attncli.working.working import LOGIT_STEPS, Working
@@ -42,11 +43,11 @@ def _working(
         elif name in ("Q", "K", "V"):
             arrays[name], offsets[name] = _of_head(name, array, batch, head, heads, problem)
             widths[name] = arrays[name].shape[-1]
-        elif STEPS[name].columns in ("key", "query") or name == "heads":
+        elif NAMED_STEPS[name].columns in ("key", "query") or name == "heads":
             arrays[name] = pick(array, index)
     score = problem.score_spec()
     if score is None and problem.begins is None:
-        from attncli.core.scores import score_spec
+        from attncli.pipeline.scores import score_spec
 
         score = score_spec("scaled-dot")
     if score is not None:
@@ -55,7 +56,7 @@ def _working(
                 arrays[f"score.{name}"] = np.atleast_2d(value)
     logit = next((step for step in reversed(LOGIT_STEPS) if step in arrays), None)
     counted = np.ones(arrays["weights"].shape, dtype=bool) if logit is None else ~np.isneginf(arrays[logit])
-    if trace.visible is not None and find_normalizer(problem.normalizer).facts.get("visible_only"):
+    if trace.visible is not None and find_normalizer(problem.normalizer).visible_only:
         counted &= pick(np.broadcast_to(trace.visible, (*leading, *counted.shape)), index)
     return Working(problem, trace, arrays, counted, score, offsets, widths, past_count(problem))
 
@@ -100,6 +101,7 @@ def _inputs(
             arrays[name] = pick(joined, batch if problem.heads is not None or trace.heads is None else index)
         elif name == "bias":
             n, m = trace.rows("weights").shape[-2:]
-            table, _ = decide_array_axes(name, array, leading[: len(batch)], trace.heads, n, m)
-            arrays[name] = pick(np.broadcast_to(table, (*table.shape[:-2], n, m)), index)
+            table, _ = score_table(name, array, ScoreShape(leading[: len(batch)], trace.heads, n, m))
+            table = np.broadcast_to(table, (*table.shape[:-2], n, m))
+            arrays[name] = pick(table, index if trace.heads is not None else (*index, 0))
     return arrays

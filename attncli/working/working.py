@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from attncli.core.scores import ScoreSpec
-from attncli.core.trace import Trace
 from attncli.lazy import Array
+from attncli.pipeline.scores import ScoreSpec
+from attncli.pipeline.trace import Trace
 from attncli.problem.problem import Problem
 from attncli.working.normalizing import NORMALIZING
 from attncli.working.scores import EXPLAINERS

@@ -21,7 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "verify"))
 
 import kernels
 
-from attncli.core.attend import Rules, attend
+from attncli.engine.plan import attend
+
+from attncli.pipeline.config import AttentionConfig
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 from attncli.problem.values import Hand, MaskChoice
@@ -81,7 +83,7 @@ def named() -> int:
     for name, arrays, output, masks in cases:
         inputs = dict(zip("QKV", (x[None] for x in arrays), strict=True))
         result = checked(inputs, output[None], *masks)
-        plain = fastest(lambda i=inputs: attend(i, Rules(), ("output",)))  # type: ignore[misc]
+        plain = fastest(lambda i=inputs: attend(i, AttentionConfig(), ("output",)))  # type: ignore[misc]
         seconds = fastest(lambda i=inputs, o=output, c=masks: checked(i, o[None], *c))  # type: ignore[misc]
         told = [diagnosis.mistake for diagnosis in result.diagnosis] or ["none"]
         good = told[0] == name and seconds <= MOST * plain

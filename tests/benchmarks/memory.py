@@ -52,16 +52,17 @@ def inputs(n: int, dtype: str = "float32") -> dict[str, Any]:
 
 def output(small: bool) -> dict[str, float]:
     """Output only, of many tokens."""
-    from attncli.core.attend import Rules, attend
+    from attncli.engine.plan import attend
+    from attncli.pipeline.config import AttentionConfig
 
     n = 16_384 if small else 65_536
     base = n // 8
     few = inputs(base)
-    attend(few, Rules(), ("output",))
-    expected = min(timed(lambda: attend(few, Rules(), ("output",))) for _ in range(5)) * (n / base) ** 2
+    attend(few, AttentionConfig(), ("output",))
+    expected = min(timed(lambda: attend(few, AttentionConfig(), ("output",))) for _ in range(5)) * (n / base) ** 2
     many = inputs(n)
     held = peak()
-    taken = timed(lambda: attend(many, Rules(), ("output",)))
+    taken = timed(lambda: attend(many, AttentionConfig(), ("output",)))
     return {"megabytes": (peak() - held - n * 64 * 4) / MEGABYTE, "seconds": taken, "ratio": taken / expected}
 
 
@@ -69,8 +70,10 @@ def weights(small: bool) -> dict[str, float]:
     """The weights into a file, and how long a file of that size takes."""
     import numpy as np
 
-    from attncli.core.attend import Rules, attend
-    from attncli.core.streamed import stream
+    from attncli.engine.plan import attend
+
+    from attncli.pipeline.config import AttentionConfig
+    from attncli.engine.stream import stream
     from attncli.problem.formats.by_rows import Target, write_blocks
     from attncli.problem.formats.npy import by_rows
     from attncli.problem.matrix import Matrix
@@ -88,11 +91,11 @@ def weights(small: bool) -> dict[str, float]:
 
         def into_file() -> None:
             with open(Path(folder, "w.npy"), "wb") as file:
-                write_blocks(stream(given, Rules(), ("weights",)), [Target("weights", None, file, how)])
+                write_blocks(stream(given, AttentionConfig(), ("weights",)), [Target("weights", None, file, how)])
 
         how = by_rows(Matrix(np.broadcast_to(np.float32(0), (n, n))), "rows")
-        attend(given, Rules(), ("output",))
-        bound = timed(lambda: attend(given, Rules(), ("output",))) + timed(raw)
+        attend(given, AttentionConfig(), ("output",))
+        bound = timed(lambda: attend(given, AttentionConfig(), ("output",))) + timed(raw)
         taken = timed(into_file)
     return {"megabytes": (peak() - held) / MEGABYTE, "seconds": taken, "ratio": taken / bound}
 
@@ -101,15 +104,17 @@ def additive(small: bool, dtype: str) -> dict[str, float]:
     """The additive score, and the tanh calls that it cannot do without."""
     import numpy as np
 
-    from attncli.core.attend import Rules, attend
-    from attncli.core.scores import score_spec
-    from attncli.core.workers import on_threads
+    from attncli.engine.plan import attend
+
+    from attncli.pipeline.config import AttentionConfig
+    from attncli.pipeline.scores import score_spec
+    from attncli.engine.threads import on_threads
 
     n, h = (512 if small else 2048), 64
     rng = np.random.default_rng(1)
     parameters = {name: rng.standard_normal((h, 64)).astype(dtype) / 8 for name in ("W_q", "W_k")}
     parameters["w_v"] = rng.standard_normal(h).astype(dtype)
-    rules = Rules(score=score_spec("additive", parameters))
+    rules = AttentionConfig(score=score_spec("additive", parameters))
     given = inputs(n, dtype)
     held = peak()
 

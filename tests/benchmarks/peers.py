@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from attncli.core.attend import Rules, attend
-from attncli.core.blas import single_blas
+from attncli.engine.blas import single_blas
 from attncli.core.dots import Sizes
-from attncli.core.masks import mask_spec
+from attncli.pipeline.masks import mask_spec
 from attncli.core.online import all_tiles
-from attncli.core.workers import scratch
+from attncli.engine.threads import scratch
 
 Run = Callable[[], Any]
 

@@ -20,8 +20,10 @@ for _name in [name for name in os.environ if name.startswith("OPENBLAS_")]:
 
 import numpy as np  # noqa: E402
 
-from attncli.core.attend import Rules, attend  # noqa: E402
-from attncli.core.masks import mask_spec  # noqa: E402
+from attncli.engine.plan import attend  # noqa: E402
+
+from attncli.pipeline.config import AttentionConfig  # noqa: E402
+from attncli.pipeline.masks import mask_spec  # noqa: E402
 
 
 def main() -> int:
@@ -32,7 +34,7 @@ def main() -> int:
     parser.add_argument("--causal", action="store_true")
     parser.add_argument("--json", metavar="FILE", help="write the results there")
     options = parser.parse_args()
-    rules = Rules(masks=(mask_spec("causal"),) if options.causal else ())
+    rules = AttentionConfig(masks=(mask_spec("causal"),) if options.causal else ())
     rng = np.random.default_rng(0)
     results, n = {}, 512
     while n <= options.most:

@@ -55,7 +55,7 @@ def test_offered(line: str, offered: list[str], complete: Callable[[str], list[s
 def registered() -> Iterator[str]:
     """A score that somebody registered at run time."""
 
-    @SCORES("zz-late", formula="0", source="a test")
+    @SCORES("zz-late", formula="0", source="a test", kernel=None)
     def late(q: object, k: object, *, strength: float = 2.0) -> object:
         """Nothing in particular."""
         return q

@@ -21,7 +21,7 @@ from attncli.cli import progress
 from attncli.cli.progress import Bar
 from attncli.core import large, streamed, tiled
 from attncli.core.attend import Attention
-from attncli.core.blocks import Block, Unit
+from attncli.engine.blocks import Block, Unit
 from attncli.problem import needs
 from attncli.problem.build import make_problem
 from attncli.problem.convert_object import layer_from_keywords

@@ -215,7 +215,7 @@ def test_a_score_of_ones_own() -> None:
     assert trace["scores"].tolist() == expected
     assert trace.score["name"] == "absolute"
     assert "scaled" not in trace
-    SCORES("absolute", formula="-|q - k|^p", source="a test")(absolute)
+    SCORES("absolute", formula="-|q - k|^p", source="a test", kernel=None)(absolute)
     try:
         np.testing.assert_array_equal(attend(q, k, k, score="absolute")["weights"], trace["weights"])
         squares = attend(q, k, score=("absolute", {"power": 2}))["scores"]
@@ -250,7 +250,7 @@ def test_a_normalizer_of_ones_own() -> None:
 
     for normalizer in (halves, "halves"):
         if normalizer == "halves":
-            NORMALIZERS("halves", sums_to_one=False)(halves)
+            NORMALIZERS("halves", sums_to_one=False, monotone=False, error="absolute")(halves)
         trace = attend(scores=np.zeros((2, 3)), V=np.ones((3, 1)), normalizer=normalizer, mask="lengths:2,1")
         assert trace["weights"].tolist() == [[0.5, 0.5, 0], [0.5, 0, 0]]
         assert trace["weights"].dtype == np.float64

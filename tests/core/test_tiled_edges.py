@@ -7,9 +7,11 @@ import threading
 import numpy as np
 import pytest
 
-from attncli.core.attend import Rules, attend
-from attncli.core.blas import single_blas, thread_count
-from attncli.core.scores import score_spec
+from attncli.engine.plan import attend
+
+from attncli.pipeline.config import AttentionConfig
+from attncli.engine.blas import single_blas, thread_count
+from attncli.pipeline.scores import score_spec
 from tests.inside import UsageError
 
 rng = np.random.default_rng(3)
@@ -23,7 +25,7 @@ def test_calls_at_the_same_time_change_no_digit() -> None:
     problems = [_normal(n, 64) for n in (700, 1025, 2048)]
 
     def solve(i: int) -> np.ndarray:
-        return attend(problems[i], Rules(), ("output",)).rows("output")
+        return attend(problems[i], AttentionConfig(), ("output",)).rows("output")
 
     threads, alone = thread_count(), [solve(i) for i in range(3)]
     same: list[bool] = []
@@ -55,7 +57,7 @@ def test_blas_has_its_threads_back_when_the_last_is_done() -> None:
 def test_an_empty_batch(empty: str, heads: tuple[int, ...]) -> None:
     inputs = {name: np.ones((0 if name == empty else 1, *heads, 600, 8), "f") for name in "QK"}
     inputs["V"] = inputs["K"]
-    assert attend(inputs, Rules(), ("output",)).rows("output").shape == (0, 600, 16 if heads else 8)
+    assert attend(inputs, AttentionConfig(), ("output",)).rows("output").shape == (0, 600, 16 if heads else 8)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_an_empty_batch(empty: str, heads: tuple[int, ...]) -> None:
 def test_a_small_factor_loses_no_digits(dtype: str, size: float, scale: float, softcap: float | None) -> None:
     inputs = _normal(600, dtype=dtype)
     inputs |= {name: inputs[name] * np.dtype(dtype).type(size) for name in "QK"}
-    rules = Rules(score=score_spec("dot"), scale=scale, softcap=softcap)
+    rules = AttentionConfig(score=score_spec("dot"), scale=scale, softcap=softcap)
     plain = attend(inputs, rules)
     got = attend(inputs, rules, ("output", "lse"))
     for step in ("output", "lse"):
@@ -82,7 +84,7 @@ def test_keys_near_the_end_of_the_dtype_lose_no_digits() -> None:
     inputs = _normal(600)
     inputs["Q"] *= np.float32(1e-20)
     inputs["K"] *= np.float32(1e37)
-    rules = Rules(score=score_spec("dot"), scale=1e-18)
+    rules = AttentionConfig(score=score_spec("dot"), scale=1e-18)
     got = attend(inputs, rules, ("output",)).rows("output")
     np.testing.assert_allclose(got, attend(inputs, rules).rows("output"), rtol=0, atol=1e-6)
 
@@ -91,8 +93,8 @@ def test_keys_near_the_end_of_the_dtype_lose_no_digits() -> None:
 @pytest.mark.parametrize("n", [6, 600])
 def test_a_scale_beyond_the_dtype_is_refused(scale: float, told: str, n: int) -> None:
     with pytest.raises(UsageError, match=f"{told} in float32"):
-        attend(_normal(n), Rules(scale=scale), ("output",))
-    assert np.isfinite(attend(_normal(n, dtype="float64"), Rules(scale=1e-46), ("output",)).rows("output")).all()
+        attend(_normal(n), AttentionConfig(scale=scale), ("output",))
+    assert np.isfinite(attend(_normal(n, dtype="float64"), AttentionConfig(scale=1e-46), ("output",)).rows("output")).all()
 
 
 def test_notes_of_numbers_beyond_the_dtype_come_in_the_order_of_the_inputs() -> None:
@@ -101,7 +103,7 @@ def test_notes_of_numbers_beyond_the_dtype_come_in_the_order_of_the_inputs() -> 
         inputs[name][(0,) * inputs[name].ndim] = 1e300
     inputs = {name: inputs[name] for name in ("W_O", "Q", "b_O", "K", "V")}
     inputs["bias"] = np.ones((600, 600))
-    rules = Rules(dtype="float32")
+    rules = AttentionConfig(dtype="float32")
     told = [[note for note in attend(inputs, rules, steps).notes if "beyond" in note] for steps in (None, ("output",))]
     assert told[0] == told[1]
     assert [note.partition(":")[0] for note in told[0]] == ["W_O", "Q", "b_O"]
@@ -109,6 +111,6 @@ def test_notes_of_numbers_beyond_the_dtype_come_in_the_order_of_the_inputs() -> 
 
 def test_progress_ends_at_the_whole() -> None:
     shares: list[float] = []
-    attend(_normal(2048), Rules(), ("output",), progress=shares.append)
+    attend(_normal(2048), AttentionConfig(), ("output",), progress=shares.append)
     assert shares == sorted(shares)
     assert shares[-1] == 1

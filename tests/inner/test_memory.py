@@ -8,8 +8,9 @@ import weakref
 import numpy as np
 import pytest
 
-from attncli.core import memory
-from attncli.core.attend import Rules, attend
+from attncli.engine import memory
+from attncli.engine.plan import attend
+from attncli.pipeline.config import AttentionConfig
 
 
 def test_the_machine_is_asked() -> None:
@@ -29,7 +30,7 @@ def test_what_was_computed_is_freed_at_once(n: int) -> None:
     gc.collect()
     gc.disable()  # it would free what hangs in a ring, too, but late
     try:
-        trace = attend(inputs, Rules(), ("output",) if n > 500 else None)
+        trace = attend(inputs, AttentionConfig(), ("output",) if n > 500 else None)
         scores = weakref.ref(trace.rows("output" if n > 500 else "scores"))
         del trace
         assert scores() is None

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from attncli.core.attend import Attention, Rules
-from attncli.core.masks import mask_spec
-from attncli.core.streamed import stream
+from attncli.pipeline.masks import mask_spec
+from attncli.engine.stream import stream
 from attncli.problem.formats import FORMATS, encode
 from attncli.problem.formats.by_rows import Target, write_blocks
 from attncli.problem.matrix import Matrix

@@ -12,7 +12,7 @@ import pytest
 
 from attncli import AttnError
 from attncli.cli import call
-from attncli.core.scores import SCORES, score
+from attncli.pipeline.scores import SCORES, score
 from attncli.problem.build import make_problem
 from attncli.problem.convert_object import layer_from_keywords
 from attncli.problem.convert_text import layer_from_options

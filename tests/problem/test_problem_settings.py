@@ -143,12 +143,12 @@ def test_flash_aligns_causal_masks_at_the_bottom_right(tmp_path):
 
 
 def test_what_is_registered_at_run_time_is_known_everywhere(tmp_path):
-    @SCORES("mine", formula="0")
+    @SCORES("mine", formula="0", kernel=None)
     def mine(q, k, *, power: float = 1.0):
         """All alike."""
         return np.zeros((*q.shape[:-1], k.shape[-2])) * power
 
-    @NORMALIZERS("halves", formula="1/2")
+    @NORMALIZERS("halves", formula="1/2", sums_to_one=False, monotone=False, error="absolute")
     def halves(logits, visible):
         """A half for each."""
         return np.full_like(logits, 0.5)

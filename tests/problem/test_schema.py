@@ -95,7 +95,7 @@ def test_each_key_is_described():
 
 
 def test_a_score_that_is_registered_at_run_time_is_in_it():
-    @SCORES("mine", formula="0")
+    @SCORES("mine", formula="0", kernel=None)
     def mine(q, k, *, power: float = 1.0):
         """All alike."""
 

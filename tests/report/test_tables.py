@@ -140,7 +140,7 @@ def test_weights_of_an_empty_row_are_shown_where_it_got_some() -> None:
 
 def test_a_table_without_colour_does_not_pay_for_the_console_of_rich() -> None:
     code = (
-        "import sys; from attncli.core.trace import Trace; from attncli.report.look import Look; import numpy\n"
+        "import sys; from attncli.pipeline.trace import Trace; from attncli.report.look import Look; import numpy\n"
         "from attncli.report.renderers import render\n"
         "text = ''.join(render(Trace({'scores': numpy.eye(3)}), None, Look()))\n"
         "assert '\u250c' in text and 'rich.box' in sys.modules\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from report_traces import BASE, made
 
 from attncli import Trace
-from attncli.core.statistics import Moments, entropy
+from attncli.report.moments import Moments, entropy
 from attncli.registry import Registry
 from attncli.report.listing import listing, registry_rows
 from attncli.report.look import Look

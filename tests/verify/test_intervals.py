@@ -7,7 +7,7 @@ from itertools import product as every
 import numpy as np
 import pytest
 
-from attncli.core.scores import score_spec
+from attncli.pipeline.scores import score_spec
 from attncli.verify import intervals
 from attncli.verify.interval_scores import score_of
 from attncli.verify.intervals import Box

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from attncli.problem.formats.base import ByRows
 
 if TYPE_CHECKING:
-    from attncli.core.streamed import Stream
-    from attncli.core.visibility import Index
+    from attncli.engine.blocks import Index
+    from attncli.engine.stream import Stream
 
 
 class Target(NamedTuple):

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-from attncli.core.trace import STEPS
 from attncli.errors import InputError, unknown
 from attncli.lazy import pattern
+from attncli.pipeline.trace import NAMED_STEPS
 from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import is_number, quote
@@ -94,10 +94,10 @@ def _given(node: Any, letter: str) -> list[str] | None:
 
 def _labels(name: str, labels: dict[str, list[str]], columns: bool) -> tuple[list[str] | None, list[str] | None]:
     """The labels of a step's rows and columns, as they lie in the file."""
-    if name not in STEPS:
+    if name not in NAMED_STEPS:
         return None, None
     known = {kind: labels.get(key) for key, kind in _LABELS.items()}
-    rows, across = known.get(STEPS[name].rows), known.get(STEPS[name].columns)
+    rows, across = known.get(NAMED_STEPS[name].rows), known.get(NAMED_STEPS[name].columns)
     return (across, rows) if columns else (rows, across)
 
 

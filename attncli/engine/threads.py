@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from attncli.core.blas import single_blas, thread_count
+from attncli.engine.blas import single_blas, thread_count
 from attncli.lazy import Array, np
 
 Unit = TypeVar("Unit")
