@@ -6,11 +6,11 @@ Everything else is called from outside: `from attncli import ...`, the command l
 from __future__ import annotations
 
 from attncli.cli.app import COMMANDS
+from attncli.errors import InputError, MachineError, Place, Several, ShapeError, UsageError, nearest
 from attncli.pipeline.maskargs import whole_numbers
 from attncli.pipeline.masks import MASKS
 from attncli.pipeline.normalizers import NORMALIZERS
 from attncli.pipeline.scores import SCORES
-from attncli.errors import InputError, MachineError, Place, Several, ShapeError, UsageError, nearest
 
 __all__ = [
     "COMMANDS",

@@ -39,7 +39,7 @@ def contradictions(problem: Problem, said: set[str], unknown_matrices: frozenset
     found = [*_later(problem, given, said), *_sources(problem, given), *_numbers(problem, said)]
     if problem.both_ways and not {"X", "Y"} <= given:
         found.append(_error(problem, "both_ways", "both ways needs X and Y", "cross X Y --both-ways"))
-    return [*found, *_parameters(problem), *_stages(problem)]
+    return [*found, *parameter_errors(problem), *_stages(problem)]
 
 
 def _error(problem: Problem, name: str, what: str, hint: str | None = None) -> UsageError:
@@ -156,7 +156,7 @@ def _stages(problem: Problem) -> Iterator[AttnError]:
             yield UsageError(f"{address!r}: there is no stage {stage!r} here", place=hand.place, hint=f"write {step}")
 
 
-def _parameters(problem: Problem) -> Iterator[AttnError]:
+def parameter_errors(problem: Problem) -> Iterator[AttnError]:
     """Names of the score's parameters, and whether each is a number or a matrix."""
     choice = problem.score
     if choice is None or not isinstance(choice.score, str):

@@ -13,6 +13,7 @@ from attncli.lazy import np
 from attncli.pipeline.maskargs import padding_hint
 from attncli.pipeline.masks import MASKS, ScoreShape
 from attncli.pipeline.scores import SCORES
+from attncli.problem.contradictions import parameter_errors
 from attncli.problem.known import Known, Shape, times
 from attncli.problem.labels import label_errors, past_count
 from attncli.problem.matrix import Matrix
@@ -163,7 +164,7 @@ class _Sizes(Known):
         if d_q is None or d_k is None or score is None or not isinstance(score.score, str) or self.problem.begins:
             return
         shapes = [self.shapes.get(self.data(letter) or "", ()) for letter in "QK"]
-        if "score" in self.unknown or any(len(shape) >= 4 for shape in shapes):
+        if "score" in self.unknown or any(parameter_errors(self.problem)) or any(len(shape) >= 4 for shape in shapes):
             return
         heads = self.problem.heads or 1
         key_heads = self.problem.kv_heads or heads

@@ -18,6 +18,9 @@ from attncli.problem.yamltree import DEEPEST, IMPLICIT, Node, check_tree, is_pla
 _UNPRINTABLE = pattern("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _SURROGATES = pattern(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
+_FLAT = pattern(r"""[\[{][^\[\]{}"'#!]*[\]}]""")  # what surely ends with its bracket, and holds no other
+_DEEP = 400  # so much nesting is worth a look; libyaml bears ten times that
+
 
 def compose(
     data: bytes | str, file: str, *, json: bool | None = None, errors: list[AttnError] | None = None
@@ -150,9 +153,15 @@ def _refuse_unprintable(text: str, file: str) -> None:
 def _refuse_depth(text: str, file: str, parser: Any) -> None:
     """Refuse nesting that libyaml's recursion could not bear; `check_tree` counts what can be composed.
 
-    Brackets need no look: libyaml refuses more than 1000. Otherwise a line's blanks and dashes bound the depth.
+    A line's blanks and dashes bound the depth of blocks, the brackets that hold more than plain words bound that of
+    lists. libyaml refuses deep ones from 0.2.6 on; 0.2.5, which PyYAML 6.0.1 comes with, crashes.
     """
-    if max(len(line) - len(line.lstrip(" ?-")) for line in lines_of(text)) < 400:
+    blocks = max(len(line) - len(line.lstrip(" ?-")) for line in lines_of(text))
+    brackets = text.count("[") + text.count("{")
+    if brackets >= _DEEP:
+        bare = _FLAT.sub("", text)
+        brackets = bare.count("[") + bare.count("{")
+    if max(blocks, brackets) < _DEEP:
         return
     depth, events = 0, parser(text)
     while (event := events.get_event()) is not None:

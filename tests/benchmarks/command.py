@@ -28,7 +28,6 @@ import numpy as np  # noqa: E402
 from startup import environment, program  # noqa: E402
 
 from attncli.engine.plan import attend  # noqa: E402
-
 from attncli.pipeline.config import AttentionConfig  # noqa: E402
 
 TOKENS, WIDTH = 4096, 64

@@ -71,9 +71,8 @@ def weights(small: bool) -> dict[str, float]:
     import numpy as np
 
     from attncli.engine.plan import attend
-
-    from attncli.pipeline.config import AttentionConfig
     from attncli.engine.stream import stream
+    from attncli.pipeline.config import AttentionConfig
     from attncli.problem.formats.by_rows import Target, write_blocks
     from attncli.problem.formats.npy import by_rows
     from attncli.problem.matrix import Matrix
@@ -105,10 +104,9 @@ def additive(small: bool, dtype: str) -> dict[str, float]:
     import numpy as np
 
     from attncli.engine.plan import attend
-
+    from attncli.engine.threads import on_threads
     from attncli.pipeline.config import AttentionConfig
     from attncli.pipeline.scores import score_spec
-    from attncli.engine.threads import on_threads
 
     n, h = (512 if small else 2048), 64
     rng = np.random.default_rng(1)

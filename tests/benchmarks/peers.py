@@ -13,13 +13,13 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
-
-from attncli.core.attend import Rules, attend
-from attncli.engine.blas import single_blas
 from attncli.core.dots import Sizes
-from attncli.pipeline.masks import mask_spec
 from attncli.core.online import all_tiles
+
+from attncli.engine.blas import single_blas
+from attncli.engine.plan import attend
 from attncli.engine.threads import scratch
+from attncli.pipeline.masks import mask_spec
 
 Run = Callable[[], Any]
 

@@ -21,7 +21,6 @@ for _name in [name for name in os.environ if name.startswith("OPENBLAS_")]:
 import numpy as np  # noqa: E402
 
 from attncli.engine.plan import attend  # noqa: E402
-
 from attncli.pipeline.config import AttentionConfig  # noqa: E402
 from attncli.pipeline.masks import mask_spec  # noqa: E402
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from attncli import attend
 from attncli.core import attend as core
 from attncli.core import large, streamed, tiled
+
+from attncli import attend
 from tests.calling import Result
 
 Cli = Callable[..., Result]

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attncli.core import large, streamed, tiled
+from attncli.core.attend import Attention
 
 from attncli.cli import progress
 from attncli.cli.progress import Bar
-from attncli.core import large, streamed, tiled
-from attncli.core.attend import Attention
 from attncli.engine.blocks import Block, Unit
 from attncli.problem import needs
 from attncli.problem.build import make_problem

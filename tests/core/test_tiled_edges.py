@@ -7,10 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from attncli.engine.plan import attend
-
-from attncli.pipeline.config import AttentionConfig
 from attncli.engine.blas import single_blas, thread_count
+from attncli.engine.plan import attend
+from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.scores import score_spec
 from tests.inside import UsageError
 

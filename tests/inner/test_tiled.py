@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attncli.core.attend import Attention, Rules, attend
+from attncli.core.dots import Sizes
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from attncli import AttnError
-from attncli.core.attend import Attention, Rules, attend
+from attncli.engine.blocked import attend_by_blocks
 from attncli.engine.blocks import Large
-from attncli.core.dots import Sizes
+from attncli.engine.stream import stream
 from attncli.pipeline.masks import mask_spec
 from attncli.pipeline.scores import SCORES, score_spec
-from attncli.engine.stream import stream
-from attncli.engine.blocked import attend_by_blocks
 from tests.inside import NORMALIZERS, InputError
 
 SMALL = (Sizes(1, 1, 1, 1), Sizes(2, 2, 2, 3), Sizes(1, 4, 2, 2), Sizes(3, 2, 1, 5), Sizes(4, 64, 4, 128))

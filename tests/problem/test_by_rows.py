@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from attncli.core.attend import Attention, Rules
-from attncli.pipeline.masks import mask_spec
+
 from attncli.engine.stream import stream
+from attncli.pipeline.masks import mask_spec
 from attncli.problem.formats import FORMATS, encode
 from attncli.problem.formats.by_rows import Target, write_blocks
 from attncli.problem.matrix import Matrix

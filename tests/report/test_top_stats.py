@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from report_traces import BASE, made
 
 from attncli import Trace
-from attncli.report.moments import Moments, entropy
 from attncli.registry import Registry
 from attncli.report.listing import listing, registry_rows
 from attncli.report.look import Look
+from attncli.report.moments import Moments, entropy
 from attncli.report.stats import stats
 from attncli.report.top import top
 from tests.inside import InputError, UsageError
