@@ -11,18 +11,22 @@ from attncli.core.masks import MASKS
 from attncli.core.normalizers import NORMALIZERS
 from attncli.core.scores import SCORES
 from attncli.errors import InputError, MachineError, Place, Several, ShapeError, UsageError, nearest
+from attncli.verify.mistakes import MISTAKES, Change, mistake
 
 __all__ = [
     "COMMANDS",
     "MASKS",
+    "MISTAKES",
     "NORMALIZERS",
     "SCORES",
+    "Change",
     "InputError",
     "MachineError",
     "Place",
     "Several",
     "ShapeError",
     "UsageError",
+    "mistake",
     "nearest",
     "whole_numbers",
 ]
