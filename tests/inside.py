@@ -5,7 +5,10 @@ Everything else is called from outside: `from attncli import ...`, the command l
 
 from __future__ import annotations
 
+import pytest
+
 from attncli.cli.app import COMMANDS
+from attncli.cli.progress import Bar
 from attncli.core.maskargs import whole_numbers
 from attncli.core.masks import MASKS
 from attncli.core.normalizers import NORMALIZERS
@@ -19,6 +22,7 @@ __all__ = [
     "MISTAKES",
     "NORMALIZERS",
     "SCORES",
+    "Bar",
     "Change",
     "InputError",
     "MachineError",
@@ -26,7 +30,21 @@ __all__ = [
     "Several",
     "ShapeError",
     "UsageError",
+    "large_from",
+    "memory_is",
     "mistake",
     "nearest",
     "whole_numbers",
 ]
+
+
+def large_from(monkeypatch: pytest.MonkeyPatch, scores: int) -> None:
+    """From how many scores on a problem goes block by block."""
+    monkeypatch.setattr("attncli.core.large.LARGE", scores)
+
+
+def memory_is(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    """How many bytes of memory are free, on two cores."""
+    monkeypatch.setattr("attncli.problem.needs.memory_available", lambda: free)
+    monkeypatch.setattr("attncli.cli.dry.memory_available", lambda: free)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
