@@ -5,24 +5,46 @@ Everything else is called from outside: `from attncli import ...`, the command l
 
 from __future__ import annotations
 
+import pytest
+
 from attncli.cli.app import COMMANDS
+from attncli.cli.progress import Bar
 from attncli.errors import InputError, MachineError, Place, Several, ShapeError, UsageError, nearest
 from attncli.pipeline.maskargs import whole_numbers
 from attncli.pipeline.masks import MASKS
 from attncli.pipeline.normalizers import NORMALIZERS
 from attncli.pipeline.scores import SCORES
+from attncli.verify.mistakes import MISTAKES, Change, mistake
 
 __all__ = [
     "COMMANDS",
     "MASKS",
+    "MISTAKES",
     "NORMALIZERS",
     "SCORES",
+    "Bar",
+    "Change",
     "InputError",
     "MachineError",
     "Place",
     "Several",
     "ShapeError",
     "UsageError",
+    "large_from",
+    "memory_is",
+    "mistake",
     "nearest",
     "whole_numbers",
 ]
+
+
+def large_from(monkeypatch: pytest.MonkeyPatch, scores: int) -> None:
+    """From how many scores on a problem goes block by block."""
+    monkeypatch.setattr("attncli.engine.plan.LARGE", scores)
+
+
+def memory_is(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    """How many bytes of memory are free, on two cores."""
+    monkeypatch.setattr("attncli.problem.needs.memory_available", lambda: free)
+    monkeypatch.setattr("attncli.cli.dry.memory_available", lambda: free)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)

@@ -19,7 +19,7 @@ from attncli.pipeline.state import RowBlock, State
 from attncli.pipeline.steps import QUERY_KEY, always, step, value
 
 ENORMOUS_CAP = 1e15  # soft caps beyond are computed in double precision
-_INSIDE = 2**22  # numbers that a score holds at once on its way to (..., n, m)
+_INSIDE = 2**19  # numbers that a score holds at once on its way to (..., n, m)
 
 
 def scored(at: State, score: ScoreSpec, q: Any, k: Any) -> Any:

@@ -368,7 +368,13 @@ class RowBlock(State):
         return self.whole.masks
 
     def begun(self, name: str) -> Any:
-        return self.as_number(self.cut(self.whole.begun_raw(name), rows=True))
+        return self._converted(name, self.cut(self.whole.begun_raw(name), rows=True))
+
+    def _converted(self, name: str, x: Any) -> Any:
+        """x in what is computed in; numbers that this cannot hold are noted."""
+        now = self.as_number(x)
+        self.notes += notes.beyond({name: x}, {name: now}) if now is not x else []
+        return now
 
     def indices(self, masks: Masks) -> ScoreIndices:
         """The indices of these rows, as they are in the whole."""
@@ -383,7 +389,7 @@ class RowBlock(State):
 
     def compute(self, entry: Step) -> Any:
         if entry.line == "table":
-            return self.cut(self.whole[entry.name], rows=True)
+            return self._converted("bias", self.cut(self.whole[entry.name], rows=True))
         if entry.line in ("data", "query", "key", "value"):
             x = self.whole[entry.name]
             if not entry.per_head and self.whole.layout.joined:

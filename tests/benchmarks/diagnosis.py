@@ -669,13 +669,12 @@ class Answer:
 
 def check(text: str, folder: Path) -> Answer:
     """The one place where attncli is asked."""
-    from attncli import load
-    from attncli.verify.check import check as marked
+    from attncli import check as marked
 
     path = folder / "p.json"
     path.write_text(text)
     start = time.process_time()
-    told = marked(load(path)).to_dict()
+    told = marked(path).to_dict()
     seconds = time.process_time() - start
     wrong = told["first_wrong"]
     diagnoses = [(d["mistake"], d["step"], d["text"]) for d in told["diagnosis"] if d["exact_match"]]

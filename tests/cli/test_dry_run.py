@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from attncli.core import attend as core
-from attncli.core import large, streamed, tiled
 
 from attncli import attend
 from tests.calling import Result
@@ -25,9 +23,9 @@ def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("something was computed")
 
-    monkeypatch.setattr(core.Attention, "trace", fail)
-    monkeypatch.setattr(tiled, "attend_by_blocks", fail)
-    monkeypatch.setattr(streamed.Stream, "__init__", fail)
+    monkeypatch.setattr("attncli.pipeline.state.plain_state", fail)
+    monkeypatch.setattr("attncli.pipeline.attend.plain_state", fail)
+    monkeypatch.setattr("attncli.engine.blocks.plain_state", fail)
 
 
 @pytest.fixture
@@ -88,7 +86,7 @@ def test_what_is_assumed(cli: Cli, folder: Path, nothing: None) -> None:
 def test_memory_of_the_whole_and_whether_it_fits(
     cli: Cli, folder: Path, nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large, "LARGE", 10**9)
+    monkeypatch.setattr("attncli.engine.plan.LARGE", 10**9)
     told = cli("attend", *_given(folder), "--dry-run").out
     assert "scores: 700 x 800, 2.1 MiB" in told
     assert "as a whole: every step is held" in told

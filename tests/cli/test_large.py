@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from attncli.core import large, streamed, tiled
-from attncli.core.attend import Attention
 
-from attncli.cli import progress
-from attncli.cli.progress import Bar
-from attncli.engine.blocks import Block, Unit
-from attncli.problem import needs
-from attncli.problem.build import make_problem
-from attncli.problem.convert_object import layer_from_keywords
-from attncli.problem.formats import npy
+from attncli import attend
 from tests.calling import Result
+from tests.inside import SCORES, Bar, large_from, memory_is
 
 Cli = Callable[..., Result]
 N, M = 70, 90
 MASK = ("--mask", "window:3,2")
-_whole = Attention.trace
 
 
 @pytest.fixture
@@ -46,15 +37,24 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def blocks_only(monkeypatch: pytest.MonkeyPatch, files: Path) -> Path:
-    """From a thousand scores on a problem is large, and the definition, which holds n x m, is never asked."""
-    monkeypatch.setattr(large, "LARGE", 1000)
-
-    def trace(self: Attention, steps: Any) -> Any:
-        assert type(self) is not Attention
-        return _whole(self, steps)
-
-    monkeypatch.setattr(Attention, "trace", trace)
+    """From a thousand scores on a problem is large."""
+    large_from(monkeypatch, 1000)
     return files
+
+
+@pytest.fixture
+def asked() -> Iterator[list[float]]:
+    """The first feature of each query of which the score "asking", a dot product, was asked."""
+    found: list[float] = []
+
+    @SCORES("asking", formula="q . k", kernel=None)
+    def asking(q: Any, k: Any) -> Any:
+        """As dot."""
+        found.extend(q[..., 0].ravel().tolist())
+        return q @ k.mT
+
+    yield found
+    SCORES.remove("asking")
 
 
 def _inputs(folder: Path, prefix: str = "") -> list[Path]:
@@ -62,11 +62,8 @@ def _inputs(folder: Path, prefix: str = "") -> list[Path]:
 
 
 def _expected(folder: Path, prefix: str = "", **options: Any) -> dict[str, np.ndarray]:
-    """Every step by the definition, from the formulas themselves."""
-    arrays = [np.load(path) for path in _inputs(folder, prefix)]
-    problem = make_problem(layer_from_keywords(dict(zip("QKV", arrays, strict=True)) | options))
-    trace = _whole(Attention(problem.arrays(), problem.rules()), None)
-    trace.layout = problem.layout
+    """Every step, of which all are held."""
+    trace = attend(*(np.load(path) for path in _inputs(folder, prefix)), **options)
     return {name: trace[name] for name in trace.names(on_request=True)}
 
 
@@ -137,7 +134,7 @@ def test_text_of_a_large_problem_holds_one_step(cli: Cli, blocks_only: Path, sho
 
 
 def test_columns_with_heads_go_the_plain_way(cli: Cli, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "LARGE", 1000)
+    large_from(monkeypatch, 1000)
     for path in _inputs(files, "h"):
         np.save(path, np.ascontiguousarray(np.load(path).swapaxes(-1, -2)))
     given = ("attend", *_inputs(files, "h"), "--layout", "columns")
@@ -165,27 +162,20 @@ def test_archives_hold_every_step(cli: Cli, blocks_only: Path) -> None:
 @pytest.mark.parametrize("format", ["table", "markdown", "latex"])
 @pytest.mark.parametrize("more", [(), ("--show", "weights,scores,output,lse,K"), ("--layout", "columns")])
 def test_tables_compute_the_rows_they_show(
-    cli: Cli, blocks_only: Path, monkeypatch: pytest.MonkeyPatch, format: str, more: tuple[str, ...]
+    cli: Cli, blocks_only: Path, asked: list[float], monkeypatch: pytest.MonkeyPatch, format: str, more: tuple[str, ...]
 ) -> None:
-    folder, rows = blocks_only, []
+    folder = blocks_only
+    queries = np.load(folder / "q.npy")[:, 0]
     if "columns" in more:
         for path in _inputs(folder):
             np.save(path, np.load(path).T)
-    init = Block.__init__
-
-    def counted(self: Block, large: Any, unit: Unit) -> None:
-        rows.extend(range(unit.start, unit.stop))
-        init(self, large, unit)
-
-    monkeypatch.setattr(Block, "__init__", counted)
-    monkeypatch.setattr(streamed, "find_dots", lambda *_: None)
-    given = ("attend", *_inputs(folder), "--mask", "keep:" + str(_keep(folder, "columns" in more)), *more)
-    result = cli(*given, "--format", format)
-    assert sorted(rows) == [*range(5), *range(N - 5, N)]
+    mask = "keep:" + str(_keep(folder, "columns" in more))
+    given = ("attend", *_inputs(folder), "--score", "asking", "--mask", mask, *more, "--format", format)
+    result = cli(*given)
+    assert sorted(asked) == sorted([*queries[:5], *queries[-5:]])
     with monkeypatch.context() as patch:
-        patch.setattr(large, "LARGE", 10**9)
-        patch.setattr(Attention, "trace", _whole)
-        plain = cli(*given, "--format", format)
+        large_from(patch, 10**9)
+        plain = cli(*given)
     assert (result.status, result.err) == (0, plain.err)
     assert result.out == re.sub(r"each (row|column) sums", r"each \1 shown sums", plain.out)
     assert "shown sums to 1" in result.out
@@ -216,8 +206,7 @@ def test_lines_of_many_queries(
     given = ("attend", *_inputs(blocks_only, "h" if "[" in " ".join(more) else ""), *more)
     result = cli(*given)
     with monkeypatch.context() as patch:
-        patch.setattr(large, "LARGE", 10**9)
-        patch.setattr(Attention, "trace", _whole)
+        large_from(patch, 10**9)
         plain = cli(*given)
     assert (result.status, result.err) == (0, plain.err)
     expected = re.sub(r"each row sums", "each row shown sums", plain.out) if "--top" not in more else plain.out
@@ -238,12 +227,8 @@ def test_a_query_that_is_not_shown_may_be_empty(cli: Cli, blocks_only: Path) -> 
     assert "query 41 sees no key" in cli(*given, "-o", blocks_only / "o.npy", "--show", "weights").err
 
 
-def test_what_is_wrong_is_told_before_anything_is_computed(
-    cli: Cli, blocks_only: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_wrong_is_told_before_anything_is_computed(cli: Cli, blocks_only: Path, asked: list[float]) -> None:
     folder = blocks_only
-    monkeypatch.setattr(streamed, "stream", None)
-    monkeypatch.setattr(tiled, "attend_by_blocks", None)
     (folder / "there.npy").write_bytes(b"")
     for more, told in [
         (("-o", f"weights={folder / 'there.npy'}"), "--force"),
@@ -252,9 +237,10 @@ def test_what_is_wrong_is_told_before_anything_is_computed(
         (("-o", f"weights={folder / 'no' / 'w.npy'}"), "no folder"),
         (("--show", "heads"), "no step 'heads'"),
     ]:
-        result = cli("attend", *_inputs(folder), *more)
+        result = cli("attend", *_inputs(folder), "--score", "asking", *more)
         assert (result.status, result.out) == (2, ""), result.err
         assert told in result.err
+        assert asked == []
     result = cli("attend", *_inputs(folder, "h"), "-o", f"weights={folder / 'w.csv'}")
     assert result.status == 2
     assert "holds 2" in result.err
@@ -263,8 +249,7 @@ def test_what_is_wrong_is_told_before_anything_is_computed(
 def test_what_does_not_fit_is_refused(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("q", "k"):
         np.save(tmp_path / f"{name}.npy", np.zeros((3000, 2), np.float32))
-    monkeypatch.setattr(needs, "memory_available", lambda: 200 * 2**20)
-    monkeypatch.setattr(needs.os, "cpu_count", lambda: 2)
+    memory_is(monkeypatch, 200 * 2**20)
     given = ("attend", tmp_path / "q.npy", tmp_path / "k.npy")
     for more in [("--show", "weights", "--format", "yaml"), ("--format", "json"), ("-o", tmp_path / "w.json")]:
         result = cli(*given, *more)
@@ -300,7 +285,7 @@ def test_a_bar_is_seen_on_a_terminal_and_after_half_a_second_only(monkeypatch: p
         (io.StringIO(), 0.0, False, False),
     ]:
         monkeypatch.setattr(sys, "stderr", stream)
-        monkeypatch.setattr(progress, "PATIENCE", patience)
+        monkeypatch.setattr("attncli.cli.progress.PATIENCE", patience)
         with Bar(quiet) as bar:
             for share in (0.1, 0.5, 1.0):
                 bar(share)
@@ -325,15 +310,30 @@ def test_an_interruption_ends_within_a_block_and_leaves_nothing(tmp_path: Path) 
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_an_error_in_a_block_leaves_nothing(cli: Cli, blocks_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, running = sorted(blocks_only.iterdir()), threading.active_count()
+def test_an_error_in_a_block_leaves_nothing(tmp_path: Path) -> None:
+    """The system takes no more than 500 KB a file, which the fourth block of 600 x 600 weights goes beyond."""
+    for name in "qkv":
+        np.save(tmp_path / f"{name}.npy", np.ones((600, 8)))
+    before = sorted(tmp_path.iterdir())
+    command = f"ulimit -f 1000; exec {sys.executable} -m attncli attend q.npy k.npy v.npy -o weights=w.npy"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("attncli: w.npy: the file would be larger than the system allows")
+    assert sorted(tmp_path.iterdir()) == before
 
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(npy.np, "ascontiguousarray", full)
-    result = cli("attend", *_inputs(blocks_only), "-o", f"weights={blocks_only / 'w.npy'}")
-    assert result.status == 3
-    assert "the disk is full" in result.err
-    assert sorted(blocks_only.iterdir()) == before
-    assert threading.active_count() == running
+@pytest.mark.parametrize("more", [("-o", "weights=w.npy"), ("--show", "weights"), ("--top", "3"), ("-o", "o.npy")])
+def test_no_step_of_queries_by_keys_is_held(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    n = 4000
+    for name in "qkv":
+        np.save(f"{name}.npy", np.ones((n, 8)))
+    given = ("attend", "q.npy", "k.npy", "v.npy", "--quiet", *more)
+    assert "by blocks: no step of n x m is held" in cli(*given, "--dry-run").out
+    tracemalloc.start()
+    assert cli(*given).status == 0
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * n * n / 2

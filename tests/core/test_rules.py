@@ -233,7 +233,11 @@ SIZES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"Q": (1, 3), "K": (2, 3), "past_k": (2, 4)}, "past_k has 4 features, but K has 3"),
     (H2, {"Q": (1, 4), "K": (2, 4), "past_k": (1, 3, 4)}, "past_k has 1 heads, but K has 2"),
     ({}, {"Q": (2, 1, 3), "K": (2, 2, 3), "past_k": (3, 1, 3)}, "K 2 x 2 x 3, past_k 3 x 1 x 3"),
-    ({}, {"Q": (1, 3), "K": (2, 3), "V": (2, 3), "past_k": (1, 3), "past_v": (2, 3)}, "past_k has 1 keys, but past_v has 2"),
+    (
+        {},
+        {"Q": (1, 3), "K": (2, 3), "V": (2, 3), "past_k": (1, 3), "past_v": (2, 3)},
+        "past_k has 1 keys, but past_v has 2",
+    ),
     (
         {},
         {"Q": (1, 3), "K": (2, 3), "V": (1, 3), "past_k": (1, 3), "past_v": (2, 3)},

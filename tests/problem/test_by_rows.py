@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attncli.core.attend import Attention, Rules
 
 from attncli.engine.stream import stream
+from attncli.pipeline.attend import attend
+from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.masks import mask_spec
 from attncli.problem.formats import FORMATS, encode
 from attncli.problem.formats.by_rows import Target, write_blocks
 from attncli.problem.matrix import Matrix
 
-RULES = Rules(masks=(mask_spec("causal"),))
+RULES = AttentionConfig(masks=(mask_spec("causal"),))
 
 
 def _inputs(*leading: int) -> dict[str, np.ndarray]:
@@ -35,7 +36,7 @@ def test_a_file_holds_the_step(layout: str) -> None:
     targets = [Target(step, None, file, _how((70, 70), layout=layout)) for step, file in files.items()]
     write_blocks(blocks, targets, shares.append)
     trace = blocks.trace()
-    plain = Attention(inputs, RULES).trace(None)
+    plain = attend(inputs, RULES)
     for step, file in files.items():
         file.seek(0)
         got = np.load(file)
@@ -51,8 +52,8 @@ def test_heads_lie_one_after_the_other() -> None:
     write_blocks(stream(inputs, RULES, ("weights",)), targets)
     file.seek(0)
     part.seek(0)
-    np.testing.assert_allclose(np.load(file), Attention(inputs, RULES).trace(None).rows("weights"), atol=1e-14)
-    np.testing.assert_allclose(np.load(part), Attention(inputs, RULES).trace(None).rows("weights")[1, 2], atol=1e-14)
+    np.testing.assert_allclose(np.load(file), attend(inputs, RULES).rows("weights"), atol=1e-14)
+    np.testing.assert_allclose(np.load(part), attend(inputs, RULES).rows("weights")[1, 2], atol=1e-14)
 
 
 @pytest.mark.parametrize("format", ["csv", "tsv", "txt"])

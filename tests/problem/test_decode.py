@@ -154,7 +154,7 @@ def test_notes_number_the_queries_of_the_whole() -> None:
 
 def test_keys_are_projected_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each token one row goes through W_K, whether keys come one by one or are all there."""
-    import attncli.core.qkv as module
+    import attncli.pipeline.projections as module
 
     rows: list[int] = []
     original = module.project

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from attncli.problem.document import read_document
-from attncli.verify.check import check
+from attncli import check
 
 CASES = Path(__file__).parent.parent / "data" / "worked_cases.yaml"
 
@@ -48,7 +47,7 @@ STATED: dict[str, Any] = {case["id"]: case for case in yaml.safe_load(CASES.read
 def test_case(name: str, block: str, tmp_path: Path) -> None:
     path = tmp_path / "case.yaml"
     path.write_text(problem_text(block), encoding="utf-8")
-    result = check(read_document(path).problem())
+    result = check(path)
     case = STATED[name]
     assert {mark.step: mark.verdict for mark in result.steps} == case["steps"]
     assert result.verdict == case["verdict"]

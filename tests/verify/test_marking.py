@@ -7,20 +7,17 @@ from typing import Any
 
 import pytest
 
-from attncli import AttnError
-from attncli.problem.document import read_document
-from attncli.verify.check import check
-from attncli.verify.verdicts import CheckResult
+from attncli import AttnError, check
 from tests.inside import ShapeError, UsageError
 
 
-def checked(text: str, tmp_path: Path) -> CheckResult:
+def checked(text: str, tmp_path: Path) -> Any:
     path = tmp_path / "p.yaml"
     path.write_text(text, encoding="utf-8")
-    return check(read_document(path).problem())
+    return check(path)
 
 
-def verdicts(result: CheckResult) -> dict[str, str]:
+def verdicts(result: Any) -> dict[str, str]:
     return {mark.step: mark.verdict for mark in result.steps}
 
 

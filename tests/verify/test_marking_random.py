@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hands import HandWork, Way, calculate, random_problem, random_steps, random_way
 
-from attncli.problem.document import read_document
-from attncli.verify.marking import Marking
+from attncli import check
 
 
-def marking(work: HandWork, path: Path) -> Marking:
+def marked(work: HandWork, path: Path) -> Any:
     path.write_text(work.yaml(), encoding="utf-8")
-    return Marking(read_document(path).problem())
+    return check(path)
 
 
 def work_of(seed: int, **changes: object) -> HandWork:
@@ -36,13 +36,13 @@ def work_of(seed: int, **changes: object) -> HandWork:
 @pytest.mark.parametrize("seed", range(250))
 def test_no_false_alarm(seed: int, tmp_path: Path) -> None:
     """Steps written or kept in full, rounded or cut; terms, exponentials, the scale or its root rounded on the way."""
-    assert marking(calculate(work_of(seed)), tmp_path / "p.yaml").first_wrong is None
+    assert marked(calculate(work_of(seed)), tmp_path / "p.yaml").first_wrong is None
 
 
 @pytest.mark.parametrize("seed", range(5000, 5060))
 def test_no_false_alarm_where_rows_were_made_to_sum_to_1(seed: int, tmp_path: Path) -> None:
     work = calculate(work_of(seed, adjusts=True, mode="half-even", p_mode="half-even"))
-    assert marking(work, tmp_path / "p.yaml").first_wrong is None
+    assert marked(work, tmp_path / "p.yaml").first_wrong is None
 
 
 def test_slips_are_found(tmp_path: Path) -> None:
@@ -59,9 +59,10 @@ def test_slips_are_found(tmp_path: Path) -> None:
             continue
         tried += 1
         slip = (step, i, j, rng.choice([-1, 1]) * rng.randint(3, 12) * 10.0**-work.way.places)
-        marks = marking(calculate(work, slip), tmp_path / "p.yaml")
-        found += marks.first_wrong == step
-        wrong = [cell.at for mark in marks.marks if mark.step == step for cell in mark.cells if cell.verdict == "wrong"]
+        result = marked(calculate(work, slip), tmp_path / "p.yaml")
+        found += result.first_wrong is not None and result.first_wrong[0].step == step
+        cells = [cell for mark in result.steps if mark.step == step for cell in mark.cells]
+        wrong = [cell.at for cell in cells if cell.verdict == "wrong"]
         places += wrong == [(i + 1, j + 1)]
     assert tried > 100
     assert found >= 0.97 * tried
