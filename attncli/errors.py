@@ -52,6 +52,10 @@ class ShapeError(InputError):
     """Two sizes that disagree."""
 
 
+class Opaque(AttnError):
+    """A computation that cannot be read in this kind of number."""
+
+
 class MachineError(AttnError):
     """The machine failed us: a full disk, not enough memory."""
 
