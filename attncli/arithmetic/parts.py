@@ -51,6 +51,9 @@ class Parts(Value):
 
     def __getitem__(self, index: Any) -> Any:
         index = index if isinstance(index, tuple) else (index,)
+        places = [part for part in index if not (part is None or part is Ellipsis or isinstance(part, slice))]
+        if self.lead and len(places) > 1 and not all(isinstance(place, int) for place in places):
+            raise self._opaque("an index of several arrays (np.take is)")
         whole = (slice(None),) * self.lead + index
         return self._moved(lambda part: np.asarray(part[whole]))
 
@@ -60,3 +63,46 @@ class Parts(Value):
         if missing <= 0:
             return self
         return self._reshaped((1,) * missing + self.shape)
+
+
+class Decided(Parts):
+    """Values with one number each (`value`), which decides what is compared and which branch is taken."""
+
+    value: Array
+
+    def _truth(self, value: Any) -> Any:
+        """Answers as a value of this kind."""
+        return self._plain(np.asarray(value))
+
+    def _less(self, other: Any) -> Any:
+        return self._truth(self.value < other.value)
+
+    def _less_equal(self, other: Any) -> Any:
+        return self._truth(self.value <= other.value)
+
+    def _equal(self, other: Any) -> Any:
+        return self._truth(self.value == other.value)
+
+    def _bitwise_and(self, other: Any) -> Any:
+        return self._truth(self.value & other.value)
+
+    def _bitwise_or(self, other: Any) -> Any:
+        return self._truth(self.value | other.value)
+
+    def _invert(self) -> Any:
+        return self._truth(~self.value)
+
+    def _all(self, axes: tuple[int, ...], keepdims: bool) -> Any:
+        return self._truth(np.all(self.value, axis=axes, keepdims=keepdims))
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def _isnan(self) -> Array:
+        return np.asarray(np.isnan(self.value))
+
+    def _isneginf(self) -> Array:
+        return np.asarray(np.isneginf(self.value))
+
+    def _isfinite(self) -> Array:
+        return np.asarray(np.isfinite(self.value))

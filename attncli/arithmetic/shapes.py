@@ -84,28 +84,25 @@ class Shape(Value):
 
     def _picked(self, parts: list[Any]) -> Shape:
         """One index for each axis: a slice, None, an integer or an array of integers."""
-        sizes, kept, arrays, places = iter(self.shape), list[int](), [], []
+        sizes, kept = iter(self.shape), list[int]()
+        places: list[tuple[int, int, tuple[int, ...]]] = []  # of integers: which index, where its axis stood, its shape
         for at, part in enumerate(parts):
             if part is None:
                 kept.append(1)
-                continue
-            size = next(sizes)
-            if isinstance(part, slice):
-                kept.append(len(range(*part.indices(size))))
-                continue
-            chosen = np.asarray(part)
-            if chosen.dtype == bool:
-                raise self._opaque("an index of booleans")
-            _within(chosen, size, self.shape)
-            if chosen.ndim:
-                places.append((at, len(kept)))
-                arrays.append(chosen.shape)
-        if not arrays:
+            elif isinstance(part, slice):
+                kept.append(len(range(*part.indices(next(sizes)))))
+            else:
+                chosen = np.asarray(part)
+                if chosen.dtype == bool:
+                    raise self._opaque("an index of booleans")
+                _within(chosen, next(sizes), self.shape)
+                places.append((at, len(kept), chosen.shape))
+        if not any(shape for _, _, shape in places):
             return Shape(*kept)
-        # Arrays of indices stand where the first one does, or in front where something lies between them.
+        # Where one is an array, they stand together where the first one does, or in front if something lies between.
         together = places[-1][0] - places[0][0] == len(places) - 1
         start = places[0][1] if together else 0
-        return Shape(*kept[:start], *broadcast("an index", *arrays), *kept[start:])
+        return Shape(*kept[:start], *broadcast("an index", *(shape for _, _, shape in places)), *kept[start:])
 
     # -- functions of several numbers ----------------------------------------------------------------------------
 

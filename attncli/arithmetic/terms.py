@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from attncli.arithmetic import trees
-from attncli.arithmetic.parts import Parts
+from attncli.arithmetic.parts import Decided
 from attncli.arithmetic.trees import Cell, Number, Term, op
 from attncli.errors import Opaque
 from attncli.lazy import Array, np
@@ -19,7 +19,7 @@ from attncli.lazy import Array, np
 Source: TypeAlias = Callable[[int], Term]
 
 
-class Terms(Parts):
+class Terms(Decided):
     """value: the numbers. at: for each its place in `source`, which gives the tree of a number at a place."""
 
     kind = "terms"
@@ -193,40 +193,8 @@ class Terms(Parts):
         )
         return sums._np_moveaxis(sums, -1, axis)
 
-    # -- truth: 1 or 0 ---------------------------------------------------------------------------------------------
-
     def _less_equal(self, other: Terms) -> Terms:
         return _applied(np.less_equal, lambda a, b: op("within", a, b), self, other)
-
-    def _less(self, other: Terms) -> Terms:
-        return Terms.numbers(np.asarray(self.value < other.value))
-
-    def _equal(self, other: Terms) -> Terms:
-        return Terms.numbers(np.asarray(self.value == other.value))
-
-    def _bitwise_and(self, other: Terms) -> Terms:
-        return Terms.numbers(np.asarray(self.value & other.value))
-
-    def _bitwise_or(self, other: Terms) -> Terms:
-        return Terms.numbers(np.asarray(self.value | other.value))
-
-    def _invert(self) -> Terms:
-        return Terms.numbers(np.asarray(~self.value))
-
-    def _all(self, axes: tuple[int, ...], keepdims: bool) -> Terms:
-        return Terms.numbers(np.asarray(np.all(self.value, axis=axes, keepdims=keepdims)))
-
-    def __bool__(self) -> bool:
-        return bool(self.value)
-
-    def _isnan(self) -> Array:
-        return np.asarray(np.isnan(self.value))
-
-    def _isneginf(self) -> Array:
-        return np.asarray(np.isneginf(self.value))
-
-    def _isfinite(self) -> Array:
-        return np.asarray(np.isfinite(self.value))
 
 
 def _applied(function: Callable[..., Any], build: Callable[..., Term], *operands: Terms) -> Terms:
