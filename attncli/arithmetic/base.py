@@ -41,6 +41,12 @@ class Value(Operators):
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise self._opaque("making a plain array")
 
+    def __float__(self) -> float:
+        raise self._opaque("making a plain number")
+
+    def __setitem__(self, index: Any, number: Any) -> None:
+        raise self._opaque("writing into an array (np.where is)")
+
     def _opaque(self, what: str) -> Opaque:
         return Opaque(f"{what} cannot be read in {self.kind}")
 

@@ -26,6 +26,10 @@ class Parts(Value):
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         return self.parts[0].shape[self.lead :]
 
+    @property
+    def ndim(self) -> int:
+        return self.parts[0].ndim - self.lead
+
     def _moved(self, change: Callable[[Array], Array]) -> Self:
         return self._of(*map(change, self.parts))
 

@@ -70,9 +70,10 @@ class Rounded(Parts):
 
     def _with(self, function: Callable[..., Any], *others: Rounded) -> Rounded:
         """A function number by number."""
-        ndim = max(x.ndim for x in (self, *others))
+        operands = (self, *others)
+        ndim = max(x.value.ndim for x in operands) - self.lead
         with np.errstate(all="ignore"):
-            return self._of(np.asarray(function(*(x.padded(ndim).value for x in (self, *others)))))
+            return self._of(np.asarray(function(*(x.padded(ndim).value for x in operands))))
 
     # -- where something is rounded --------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from attncli.arithmetic import tight_intervals as tight
 from attncli.arithmetic.intervals import Box
+from attncli.arithmetic.shapes import Shape
 from attncli.core.normalizers import NORMALIZERS
 from attncli.errors import Opaque
 
@@ -126,6 +127,10 @@ def test_what_intervals_do_not_know_is_told() -> None:
         np.sin(Box.of(np.ones(3)))
     with pytest.raises(Opaque, match="plain array"):
         np.asarray(Box.of(np.ones(3)))
+    with pytest.raises(Opaque, match="writing into"):
+        Box.of(np.ones(3))[0] = 2.0
+    with pytest.raises(Opaque, match="do not mix"):
+        Box.of(np.ones(3)) + Shape(3)
 
 
 # -- tight forms -------------------------------------------------------------------------------------------------------

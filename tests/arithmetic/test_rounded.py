@@ -59,7 +59,7 @@ def test_normalizers(name: str, s: Any) -> None:
 
 @given(x=matrices(3, 3))
 def test_numbers_are_rounded_as_decimals_are(x: Any) -> None:
-    habits = every_how("steps", 1, 2, 3)
+    x, habits = np.round(x, 6), every_how("steps", 1, 2, 3)  # what is nearer than that to a tie is one
     each(habits, Rounded.given(x, habits).at("steps"), lambda habit: by_hand(x, habit.how, habit.places))
 
 
