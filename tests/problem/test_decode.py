@@ -123,7 +123,7 @@ def counted() -> Iterator[list[tuple[int, int]]]:
     """A score that counts how many queries and keys it is asked for, whenever it is."""
     asked: list[tuple[int, int]] = []
 
-    @score("counting", formula="q . k")
+    @score("counting", formula="q . k", kernel=None)
     def counting(q: Any, k: Any) -> Any:
         """As dot."""
         asked.append((q.shape[-2], k.shape[-2]))
