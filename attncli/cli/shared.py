@@ -120,7 +120,7 @@ def read_problems(said: dict[str, str], flags: dict[str, Any], file: str | None 
     """
     from attncli.problem.build import make_problem
 
-    how = {name: flags[name] for name in (*READ_OPTIONS, "stdin_format")}
+    how = {name: flags.get(name) for name in (*READ_OPTIONS, "stdin_format", "dry_run")}
     reading = Reading(None, read_options(layer_from_options(how, Reading()).settings), once(console.read_stdin))
     layer = layer_from_options({**said, **flags}, reading)
     if file is None:

@@ -40,9 +40,11 @@ def command(
     errors: list[AttnError] = []
     for file in files:
         try:
-            for name, matrix in _arrays(file, options, stdin).items():
-                title = f"{file}::{name}" if name and not file.endswith(f"::{name}") else file
-                console.write("".join(f"{line}\n" for line in lines(look.label(title), matrix, look)))
+            listed, arrays = _arrays(file, options, stdin)
+            for name, matrix in arrays.items():
+                title = look.label(f"{file}::{name}" if name and not file.endswith(f"::{name}") else file)
+                told = [_heading(title, matrix)] if listed else lines(title, matrix, look)
+                console.write("".join(f"{line}\n" for line in told))
                 if not flags["quiet"]:
                     console.notes(matrix.notes)
         except AttnError as error:
@@ -50,31 +52,46 @@ def command(
     raise_all(errors)
 
 
-def _arrays(file: str, options: ReadOptions, stdin: Callable[[], bytes]) -> dict[str, Matrix]:
-    """Every matrix of a file by name; of a problem file also those that it names in other files."""
-    from attncli.problem.formats import read_all
+def _arrays(file: str, options: ReadOptions, stdin: Callable[[], bytes]) -> tuple[bool, dict[str, Matrix]]:
+    """Every matrix of a file by name; of a problem file also those that it names in other files.
 
+    First, whether they are to be listed, without their numbers: those of an archive or of a result of attncli.
+    """
+    from attncli.problem.formats import described, read_all
+
+    archived = described(file)
+    if archived is not None and len(archived) > 1:
+        return True, archived
     arrays = read_all(file, options, stdin=stdin)
     if Path(file).suffix.lower() not in (".yaml", ".yml", ".json") or "" in arrays:
-        return arrays
+        return False, arrays
     from attncli.problem.document import read_document
+    from attncli.problem.formats import open_source
+    from attncli.problem.formats.yaml import steps_of
     from attncli.problem.matrix import Matrix
     from attncli.problem.settings import MATRICES
+    from attncli.problem.yamltext import compose
 
+    if steps_of(compose(open_source(file).read(), file)) is not None:
+        return True, arrays
     layer = read_document(file).layer
     if layer.broken & {*MATRICES}:
         raise_all(layer.errors)
     named = {name: setting.value for name, setting in layer.settings.items() if isinstance(setting.value, Matrix)}
     if not named and not arrays:
         raise InputError("the file holds no matrix", place=file)
-    return {**named, **arrays}
+    return False, {**named, **arrays}
+
+
+def _heading(title: str, matrix: Matrix) -> str:
+    shape = " x ".join(map(str, matrix.array.shape)) or "a single number"
+    return f"{title}: {shape}, {matrix.stored or matrix.array.dtype}"
 
 
 def lines(title: str, matrix: Matrix, look: Look) -> Iterator[str]:
     """A heading with shape and type, then the numbers as exactly as they are known, only the ends of many."""
     array = matrix.array
-    shape = " x ".join(map(str, array.shape)) or "a single number"
-    yield f"{title}: {shape}, {array.dtype}"
+    yield _heading(title, matrix)
     if array.ndim < 2:
         array = array.reshape(1, -1)
     for index in np.ndindex(*array.shape[:-2]):

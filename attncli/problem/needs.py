@@ -12,7 +12,7 @@ from math import prod
 from attncli.engine.memory import in_words, memory_available
 from attncli.engine.plan import SMALL as STREAMED
 from attncli.errors import MachineError
-from attncli.lazy import np
+from attncli.lazy import Array, np
 from attncli.pipeline.dtypes import common_dtype
 from attncli.pipeline.trace import NAMED_STEPS
 from attncli.problem.matrix import Matrix
@@ -50,9 +50,15 @@ def memory_by_step(problem: Problem, keep: Collection[str] | None, *, by_blocks:
     if by_blocks:
         return needed | {"blocks": THREAD * (os.cpu_count() or 1), "aside": ASIDE}
     arrays = problem.arrays().values()
-    converted = sum(array.size * size for array in arrays if array.dtype.itemsize != size or array.dtype.kind != "f")
+    converted = sum(array.size * size for array in arrays if _is_copied(array, size))
     passing = _PASSING if problem.normalizer == "softmax" else _SORTING
     return needed | {"passing": passing * prod(shapes["weights"]) * size + converted, "aside": ASIDE}
+
+
+def _is_copied(array: Array, size: int) -> bool:
+    """Whether it is computed with a copy, of numbers of that many bytes: of another type, or of rows that overlap."""
+    other = array.dtype.itemsize != size or array.dtype.kind != "f"
+    return other or not (array.flags.c_contiguous or array.flags.f_contiguous or array.base is None)
 
 
 def check_memory(problem: Problem, keep: Collection[str] | None, *, by_blocks: bool, besides: int = 0) -> None:
@@ -60,9 +66,11 @@ def check_memory(problem: Problem, keep: Collection[str] | None, *, by_blocks: b
 
     besides: bytes that are needed for what becomes of the steps, such as their text.
     """
-    numbers = sum(matrix.array.size for matrix in problem.inputs.values() if isinstance(matrix, Matrix))
-    if numbers**2 * (problem.heads or 1) < _FEW or prod(step_shapes(problem)["weights"]) < _FEW:
-        return  # there are no more queries, and no more keys, than numbers
+    arrays = [matrix.array for matrix in problem.inputs.values() if isinstance(matrix, Matrix)]
+    numbers = sum(array.size for array in arrays)
+    few = numbers**2 * (problem.heads or 1) < _FEW and all(array.size for array in arrays)
+    if few or all(prod(shape) < _FEW for shape in step_shapes(problem).values()):
+        return  # there are no more queries, and no more keys, than numbers, unless an axis of size 0 hides them
     needed, there = sum(memory_by_step(problem, keep, by_blocks=by_blocks).values()) + besides, memory_available()
     if there is not None and needed > there:
         whole = not by_blocks or not STREAMED.issuperset(keep or NAMED_STEPS)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attncli.errors import AttnError, InputError, MachineError, Place, raise_all
+from attncli.errors import AttnError, InputError, Place, raise_all
 from attncli.lazy import np
 from attncli.pipeline.trace import parse_address
+from attncli.problem.formats.base import check_room
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import looks_like_number, parse_number, quote
 from attncli.problem.reading import Reading, check_step, split_steps, split_words
@@ -15,6 +16,8 @@ from attncli.problem.settings import Field, check_choice, check_integer, check_n
 from attncli.problem.values import StageRef, placed
 from attncli.problem.yamlmatrix import matrix_from_node
 from attncli.problem.yamltree import Node, is_null, is_plain, pairs_of, place_of, scalar_value
+
+_LARGEST = 2**24  # rows of an identity
 
 
 class PlainNodes:
@@ -138,7 +141,7 @@ class PlainNodes:
                              hint="{file: w.npz, name: W_K}, {identity: 4} or {stage: encoder, step: output}")
         words = {key: self.word(f"{name}: {key}", value, "{file: w.npz, name: W_K}") for key, value in parts.items()}
         if "identity" in words:
-            field = Field("identity", "integer", "", "", low=1)
+            field = Field("identity", "integer", "", "", low=1, high=_LARGEST)
             size = check_integer(field, parse_number(words["identity"], place=place), words["identity"], place)
             return _identity(size, place)
         if "stage" in words or "step" in words:
@@ -168,10 +171,11 @@ class PlainNodes:
 
 
 def _identity(size: int, place: Place) -> Matrix:
-    try:
-        array = np.eye(size)
-    except (MemoryError, ValueError, OverflowError):
-        raise MachineError(f"an identity of {size:,} x {size:,} does not fit into memory", place=place) from None
+    """The rows of an identity overlap in one row of zeros around a 1, so that it takes no more memory than that."""
+    check_room(16 * size, place)
+    row = np.zeros(2 * size - 1)
+    row[size - 1] = 1
+    array = np.lib.stride_tricks.sliding_window_view(row, size)[::-1]
     return Matrix(array, place=place, spelling=lambda: [["1" if cell else "0" for cell in row] for row in array])
 
 

@@ -105,7 +105,7 @@ class Reading:
 
 
 def read_options(settings: dict[str, Setting]) -> ReadOptions:
-    """--separator, --decimal, --header, --labels and --stdin-format as the formats take them."""
+    """--separator, --decimal, --header, --labels, --stdin-format and --dry-run as the formats take them."""
     values = {name: setting.value for name, setting in settings.items()}
     yes_no = {"yes": True, "no": False}
     return ReadOptions(
@@ -114,6 +114,7 @@ def read_options(settings: dict[str, Setting]) -> ReadOptions:
         header=yes_no.get(values.get("header", "")),
         labels=yes_no.get(values.get("labels", "")),
         stdin_format=values.get("stdin_format"),
+        shapes=bool(values.get("dry_run")),
     )
 
 
@@ -133,7 +134,14 @@ def check_words(words: list[str]) -> list[str]:
 
 def split_steps(text: str, place: Place | str | None = None) -> list[str]:
     """A comma list of steps, such as `weights[1,2],output`, or `all`. Raises InputError for what is no step."""
-    return [check_step(part, place) for part in re.split(r",(?![^\[]*\])", text)]
+    parts, inside = [""], False
+    for piece in re.split(r"([,\[\]])", text):
+        inside = piece == "[" or (inside and piece != "]")
+        if piece == "," and not inside:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [check_step(part, place) for part in parts]
 
 
 def check_step(address: str, place: Place | str | None = None) -> str:

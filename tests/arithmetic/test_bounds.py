@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from attncli.arithmetic import bounds
 from attncli.arithmetic.bounds import Bounded, Machine
-from attncli.core.normalizers import NORMALIZERS
+from attncli.pipeline.normalizers import NORMALIZERS
 
 SINGLE = Machine(u=2.0**-24, v=2.0**-24, tiny=2.0**-126)
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from attncli.arithmetic import tight_intervals as tight
 from attncli.arithmetic.intervals import Box
 from attncli.arithmetic.shapes import Shape
-from attncli.core.normalizers import NORMALIZERS
 from attncli.errors import Opaque
+from attncli.pipeline.normalizers import NORMALIZERS
 
 HALVES = st.sampled_from([0.0, 0.005, 0.25, 1.0])
 SHARES = st.sampled_from([0.0, 0.3, 0.5, 1.0])

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from attncli.arithmetic import rounded as readings
 from attncli.arithmetic.habits import HOWS, SITES, Habit, Habits, habits_of
 from attncli.arithmetic.rounded import Rounded
-from attncli.core.normalizers import NORMALIZERS
 from attncli.errors import Opaque
+from attncli.pipeline.normalizers import NORMALIZERS
 
 WAYS = {"half-even": ROUND_HALF_EVEN, "half-up": ROUND_HALF_UP, "cut": ROUND_DOWN}
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.arithmetic.shapes import Shape
-from attncli.core.normalizers import NORMALIZERS
 from attncli.errors import Opaque, ShapeError
+from attncli.pipeline.normalizers import NORMALIZERS
 
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from attncli.arithmetic import terms
 from attncli.arithmetic.terms import Terms
 from attncli.arithmetic.trees import Cell, Number, Op, Term, evaluate
-from attncli.core.normalizers import NORMALIZERS
 from attncli.errors import Opaque
+from attncli.pipeline.normalizers import NORMALIZERS
 
 
 def text(term: Term) -> str:

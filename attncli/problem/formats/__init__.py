@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from attncli.errors import InputError, Place, ShapeError, unknown
+from attncli.errors import AttnError, InputError, MachineError, Place, ShapeError, unknown
 from attncli.problem.formats.base import (
     FORMATS,
     Part,
@@ -62,8 +62,11 @@ def read_matrix(
     if spec.lstrip().startswith("["):
         return _inline(spec, options)
     source, name = _source(spec, base, stdin)
-    arrays = _format(source, spec, options).function(source, options, name)
-    matrix = _pick(arrays, name, source.file)
+    entry = _format(source, spec, options)
+    if name is None and (describe := entry.facts.get("describe")) is not None:
+        names = _understood(entry, source, options, lambda: describe(source))
+        _pick(names, None, source.file)  # raises where there are several, before any is unpacked
+    matrix = _pick(_arrays(entry, source, options, name), name, source.file)
     if matrix.array.ndim == 0:
         raise ShapeError(
             "it holds a single number of shape (), not a matrix",
@@ -85,8 +88,37 @@ def read_all(
     if spec.lstrip().startswith("["):
         return {"": _inline(spec, options)}
     source, name = _source(spec, base, stdin)
-    arrays: dict[str, Matrix] = _format(source, spec, options).function(source, options, name)
+    arrays = _arrays(_format(source, spec, options), source, options, name)
     return arrays if name is None else {name: _pick(arrays, name, source.file)}
+
+
+def described(spec: str, *, stdin: Stdin | None = None) -> dict[str, Matrix] | None:
+    """The arrays of an archive by name, of which only shapes and types can be looked at; None of other files."""
+    if spec.lstrip().startswith("["):
+        return None
+    source, name = _source(spec, None, stdin)
+    entry = None if source.stream is not None else _format(source, spec, ReadOptions())
+    describe = None if entry is None or name is not None else entry.facts.get("describe")
+    return _understood(entry, source, ReadOptions(), lambda: describe(source)) if entry and describe else None
+
+
+def _arrays(entry: Entry, source: Source, options: ReadOptions, name: str | None) -> dict[str, Matrix]:
+    """What the format's reader gives, all or the one of that name."""
+    return _understood(entry, source, options, lambda: entry.function(source, options, name))
+
+
+def _understood(
+    entry: Entry, source: Source, options: ReadOptions, read: Callable[[], dict[str, Matrix]]
+) -> dict[str, Matrix]:
+    """What was read. Raises what is wrong, and where the file is of another format than its name says, that."""
+    try:
+        return read()
+    except AttnError as error:
+        if any(isinstance(inner, MachineError) for inner in error.errors()):
+            raise
+        from attncli.problem.formats.named import misnamed
+
+        raise misnamed(error, source, entry, options) from None
 
 
 def writer(format_name: str, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> Callable[[BinaryIO], None]:

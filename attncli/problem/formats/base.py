@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import AttnError, InputError, MachineError, Place, nearest
-from attncli.lazy import Array
+from attncli.lazy import Array, np
 from attncli.problem.matrix import Matrix
 from attncli.record import record
 from attncli.registry import LooseEntry as Entry
@@ -37,7 +37,8 @@ class ByRows(NamedTuple):
 class ReadOptions(NamedTuple):
     """How text files are to be read where their look does not tell, and what standard input holds.
 
-    blanks: see `read_matrix`, which sets it.
+    blanks: see `read_matrix`, which sets it. shapes: what takes much memory may stand as `placeholder`, since only
+    shapes and types are wanted.
     """
 
     separator: str | None = None
@@ -46,6 +47,7 @@ class ReadOptions(NamedTuple):
     labels: bool | None = None
     stdin_format: str | None = None
     blanks: bool = False
+    shapes: bool = False
 
 
 @record
@@ -56,15 +58,38 @@ class Source:
     path: Path | None = None
     stream: Callable[[], bytes] | None = None
 
-    def read(self) -> bytes:
-        """All bytes; raises InputError or MachineError."""
+    def read(self, times: int = 1) -> bytes:
+        """All bytes; raises InputError, and MachineError where what becomes of them would not fit into memory.
+
+        times: how many times as much that takes, for as long as it is being read.
+        """
         try:
             if self.stream is not None:
                 return self.stream()
             assert self.path is not None
+            check_room(self.path.stat().st_size * times, Place(self.file))
             return self.path.read_bytes()
         except OSError as error:
             raise os_error(error, self.file, "read") from None
+
+
+_SURELY_FREE = 1 << 24  # bytes that need no look at what is free
+
+
+def check_room(size: int, place: Place | None) -> None:
+    """Refuse what would not fit into memory, before it is asked for. Raises MachineError."""
+    if size <= _SURELY_FREE:
+        return
+    from attncli.engine.memory import in_words, memory_available
+
+    there = memory_available()
+    if there is not None and size > there:
+        raise MachineError(f"this needs {in_words(size)} of memory, but {in_words(there)} are free", place=place)
+
+
+def placeholder(shape: tuple[int, ...], dtype: np.dtype) -> Array:
+    """An array of zeros that takes no memory, where only its shape and type are looked at."""
+    return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 def open_source(name: str, base: Path | None = None) -> Source:

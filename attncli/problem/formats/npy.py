@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attncli.errors import InputError, Place
 from attncli.lazy import np
-from attncli.problem.formats.base import FORMATS, ByRows, Part, ReadOptions, Source, os_error
+from attncli.problem.formats.base import FORMATS, ByRows, Part, ReadOptions, Source, check_room, os_error, placeholder
 from attncli.problem.matrix import Matrix
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 10_000
 _MOST = (1 << 60) - 1  # elements of 8 bytes that can be counted
-_MOST_BESIDE_0 = (1 << 28) - 1
+_MOST_BESIDE_0 = 1 << 20
 _MAPPED = 1 << 20  # bytes from which a file is mapped, not read
 _REFUSED = {
     "O": "Python objects (pickle), which are never read",
@@ -71,7 +71,7 @@ class Header:
     def _fields(self, text: str) -> dict[str, Any]:
         try:
             # Python 2 wrote its long integers with an L.
-            fields = ast.literal_eval(re.sub(r"(\d)L\b", r"\1", text.strip()))
+            fields = ast.literal_eval(re.sub(r"(?<=[0-9])L\b", "", text.strip()))
         except (SyntaxError, ValueError, TypeError, AttributeError, RecursionError, MemoryError):
             fields = None
         described = (
@@ -116,10 +116,17 @@ class Header:
                 hint="was a second array appended? .npz holds several",
             )
 
+    def described(self) -> Matrix:
+        """The shape and the type that the array will have, without its numbers."""
+        dtype = np.dtype(np.float32) if self.bfloat16 else self.dtype.newbyteorder("=")
+        return Matrix(placeholder(self.shape, dtype), place=self.place, stored="bfloat16" if self.bfloat16 else None)
+
     def matrix(self, flat: npt.NDArray[Any]) -> Matrix:
         """The array of these numbers in its shape, in native byte order."""
         array = flat.reshape(self.shape, order="F" if self.fortran else "C")
         notes = []
+        if self.bfloat16 or not array.dtype.isnative:
+            check_room(array.size * max(array.itemsize, 8), self.place)
         if self.bfloat16:
             array = (array.astype(np.uint32) << 16).view(np.float32)
             notes = [f"{self.place}: two-byte values are bfloat16, read as float32"]
@@ -186,5 +193,7 @@ def _size(count: int) -> str:
 
 
 def _cut(value: Any) -> str:
-    text = str(value)
+    from reprlib import repr as shortened  # a number of thousands of digits has no str()
+
+    text = shortened(value) if isinstance(value, tuple) else str(value)
     return text if len(text) <= 60 else text[:59] + "…"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attncli.errors import InputError, Place, unknown
 from attncli.lazy import np
-from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source, os_error
+from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source, check_room, os_error
 from attncli.problem.formats.npy import Header, write_array
 from attncli.problem.matrix import Matrix
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _RATIO = 1040  # deflate cannot pack tighter
 _CHUNK = 1 << 20
+_MUCH = 1 << 24  # bytes
 
 
 def write(stream: BinaryIO, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> None:
@@ -39,9 +40,21 @@ def _write_part(part: Part, stream: BinaryIO) -> None:
     write_array(stream, part.array)
 
 
-@FORMATS("npz", suffixes=(".npz",), write=write, several=True, magic=(b"PK\x03\x04", b"PK\x05\x06"))
+def describe(source: Source) -> dict[str, Matrix]:
+    """Every array by name with its shape and type, told from headers: nothing is unpacked."""
+    return _read(source, None, lambda archive, info, place: _array(archive, info, place, above=-1))
+
+
+@FORMATS("npz", suffixes=(".npz",), write=write, several=True, describe=describe, magic=(b"PK\x03\x04", b"PK\x05\x06"))
 def read(source: Source, options: ReadOptions, name: str | None) -> dict[str, Matrix]:
     """NumPy's archive of several named arrays, compressed or not."""
+    above = _MUCH if options.shapes else None
+    return _read(source, name, lambda archive, info, place: _array(archive, info, place, above=above))
+
+
+def _read(
+    source: Source, name: str | None, member: Callable[[ZipFile, ZipInfo, Place], Matrix]
+) -> dict[str, Matrix]:
     import zlib
     from zipfile import BadZipFile, ZipFile
 
@@ -51,7 +64,7 @@ def read(source: Source, options: ReadOptions, name: str | None) -> dict[str, Ma
             if name is not None and name not in members:
                 raise unknown("array", name, members, place=Place(source.file))
             wanted = members if name is None else {name: members[name]}
-            return {key: _array(archive, info, Place(f"{source.file}::{key}")) for key, info in wanted.items()}
+            return {key: member(archive, info, Place(f"{source.file}::{key}")) for key, info in wanted.items()}
     except OSError as error:
         raise os_error(error, source.file, "read") from None
     except (BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
@@ -71,8 +84,11 @@ def _members(archive: ZipFile, file: str) -> dict[str, ZipInfo]:
     return members
 
 
-def _array(archive: ZipFile, info: ZipInfo, place: Place) -> Matrix:
-    """One member. Its claim is compared with what its packed bytes can hold before memory is asked for."""
+def _array(archive: ZipFile, info: ZipInfo, place: Place, *, above: int | None) -> Matrix:
+    """One member. Its claim is compared with what its packed bytes can hold before memory is asked for.
+
+    above: bytes from which on the numbers are not wanted, and a placeholder is enough.
+    """
     from zipfile import ZIP_DEFLATED, ZIP_STORED
 
     if info.flag_bits & 1:
@@ -85,6 +101,9 @@ def _array(archive: ZipFile, info: ZipInfo, place: Place) -> Matrix:
         raise InputError(claims, place=place, hint="the archive is damaged")
     with archive.open(info) as member:
         header = Header(member, info.file_size, place)  # type: ignore[arg-type]
+        if above is not None and header.bytes > above:
+            return header.described()
+        check_room(header.bytes, place)
         buffer = np.empty(header.bytes, np.uint8)
         filled, view = 0, buffer.data
         while filled < header.bytes:

@@ -24,7 +24,8 @@ def with_advice(error: AttnError, data: bytes, options: ReadOptions, usual: str 
         return error
     first = error.errors()[0]
     told = "; ".join(f"{said} reads {_shape(matrix)}" for said, matrix in found)
-    return InputError(first.what, place=first.place, hint=f"is another mark meant? {told}")
+    meant = "a decimal comma" if all("--separator" not in said for said, _ in found) else "another separator"
+    return InputError(first.what, place=first.place, hint=f"{meant}? {told}")
 
 
 def _readings(data: bytes, options: ReadOptions, usual: str | None, read: Read) -> Iterator[tuple[str, Matrix]]:

@@ -40,9 +40,8 @@ def read_tree(source: Source, options: ReadOptions, name: str | None, *, json: b
     if root.id != "mapping":
         return {"": matrix_from_node(root, source.file, blanks=options.blanks)}
     top = {key: value for key, _, value in pairs_of(root)}
-    inner = top.get("steps")
-    is_result = inner is not None and inner.id == "mapping"
-    nodes = {key: value for key, _, value in pairs_of(inner)} if is_result else top
+    steps = steps_of(root)
+    nodes = {key: value for key, _, value in pairs_of(steps)} if steps is not None else top
     arrays = [key for key, value in nodes.items() if _is_array(value)]
     if name is not None:
         if name not in nodes:
@@ -52,12 +51,20 @@ def read_tree(source: Source, options: ReadOptions, name: str | None, *, json: b
             raise InputError(f"{name} is no array here{named}", place=place_of(nodes[name], source.file))
         arrays = [name]
     matrices = {key: matrix_from_node(nodes[key], source.file, blanks=options.blanks) for key in arrays}
-    if is_result:
+    if steps is not None:
         labels = {key: words for key in _LABELS if key in top if (words := _given(top[key], key[0]))}
         columns = "layout" in top and top["layout"].value == "columns"
         for key, matrix in matrices.items():
             matrix.row_labels, matrix.column_labels = _labels(key, labels, columns)
     return matrices
+
+
+def steps_of(root: Any) -> Any | None:
+    """The mapping of the steps of a result; None of a tree that is none."""
+    from attncli.problem.yamltree import pairs_of
+
+    inner = next((value for key, _, value in pairs_of(root) if key == "steps"), None) if root.id == "mapping" else None
+    return inner if inner is not None and inner.id == "mapping" else None
 
 
 def result_object(steps: Mapping[str, Part], meta: Mapping[str, Any]) -> dict[str, Any]:
