@@ -40,11 +40,11 @@ __all__ = [
 
 def large_from(monkeypatch: pytest.MonkeyPatch, scores: int) -> None:
     """From how many scores on a problem goes block by block."""
-    monkeypatch.setattr("attncli.engine.plan.LARGE", scores)
+    monkeypatch.setattr("attncli.engine.attending.LARGE", scores)
 
 
 def memory_is(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     """How many bytes of memory are free, on two cores."""
-    monkeypatch.setattr("attncli.problem.needs.memory_available", lambda: free)
+    monkeypatch.setattr("attncli.engine.plan.memory_available", lambda: free)
     monkeypatch.setattr("attncli.cli.dry.memory_available", lambda: free)
     monkeypatch.setattr("os.cpu_count", lambda: 2)

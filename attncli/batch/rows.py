@@ -22,9 +22,8 @@ from attncli.lazy import Array, np
 from attncli.pipeline.trace import NAMED_STEPS
 from attncli.problem.formats.base import os_error
 from attncli.problem.large import sample
-from attncli.problem.needs import computed_dtype
+from attncli.problem.plan import computed_dtype, step_shapes
 from attncli.problem.problem import Problem
-from attncli.problem.shapes import step_shapes
 
 _BLOCK = 64 * 2**20  # bytes that a task sends back, at most (if it has more than one row)
 _TASKS = 4  # for each worker, so that none waits long for the others

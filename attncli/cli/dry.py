@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from math import sqrt
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.engine.memory import in_words, memory_available
 from attncli.errors import AttnError
-from attncli.pipeline.masks import Masks, ScoreShape
+from attncli.pipeline.logits import key_width, scales_by_width
 from attncli.pipeline.trace import NAMED_STEPS, Trace
 from attncli.problem.labels import past_count
-from attncli.problem.large import blueprint
 from attncli.problem.matrix import Matrix
-from attncli.problem.needs import computed_dtype, memory_by_step
+from attncli.problem.plan import blueprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from attncli.cli.outputs import Outputs
+    from attncli.engine.plan import Plan
     from attncli.problem.problem import Problem
 
 _HEADER = 128  # bytes of a .npy before its numbers
@@ -27,26 +26,26 @@ _SPELLED = 26  # bytes that a double takes as text at most, with what stands bet
 
 
 def describe(
-    problem: Problem, keep: Collection[str] | None = None, outputs: Outputs | None = None, *, by_blocks: bool = False
+    problem: Problem, plan: Plan, outputs: Outputs | None = None, *, by_blocks: bool = False
 ) -> str:
     """Lines: the matrices, what is assumed, every step with its shape and memory, what is needed in all, and the files.
 
-    keep: the steps that are asked for. by_blocks: it goes by blocks, and no n x m is held.
+    plan: for the steps that are asked for. by_blocks: it goes by blocks, and no n x m is held.
     Raises what is wrong with masks, labels and what is to be shown, as solving the problem does.
     """
-    plan = blueprint(problem)
+    trace = blueprint(problem, plan)
     for address in problem.options.get("show") or ():
         if address != "all":
-            plan.part(address)
+            trace.part(address)
     lines = [
         f"{problem.attention}, a token is a {problem.layout[:-1]}",
         *_inputs(problem),
         "assumed:",
-        *(f"  {line}" for line in _assumed(problem, plan)),
+        *(f"  {line}" for line in _assumed(problem, trace, plan)),
         "steps:",
-        *_steps(problem, plan),
-        *_memory(problem, keep, by_blocks),
-        *(_files(outputs, plan) if outputs is not None else ()),
+        *_steps(problem, trace),
+        *_memory(plan, by_blocks),
+        *(_files(outputs, trace) if outputs is not None else ()),
     ]
     return "\n".join(lines)
 
@@ -58,13 +57,13 @@ def _inputs(problem: Problem) -> Iterator[str]:
             yield f"  {name}: {_times(array.shape)}, {matrix.stored or array.dtype}, {in_words(array.nbytes)}"
 
 
-def _assumed(problem: Problem, plan: Trace) -> Iterator[str]:
-    yield f"computed in {computed_dtype(problem)}"
+def _assumed(problem: Problem, trace: Trace, plan: Plan) -> Iterator[str]:
+    yield f"computed in {plan.dtype}"
     if any(name.startswith("W_") for name in problem.inputs):
         yield f"weight layout: {problem.weight_layout}"
-    if plan.heads is not None:
+    if trace.heads is not None:
         shared = f", which share {problem.kv_heads} key heads" if problem.kv_heads else ""
-        yield f"heads: {plan.heads}{shared}"
+        yield f"heads: {trace.heads}{shared}"
     if past_count(problem):
         yield f"past keys: {past_count(problem)}, in front"
     if problem.begins:
@@ -75,16 +74,16 @@ def _assumed(problem: Problem, plan: Trace) -> Iterator[str]:
         yield f"score: {' '.join([name, *_parameters(score.parameters)])}"
     if problem.begins == "weights":
         return
-    if "scaled" in plan and problem.begins != "scaled":
+    if "scaled" in trace and problem.begins != "scaled":
         yield f"scale: {_scale(problem, plan)}"
     if problem.softcap is not None:
         yield f"soft cap: {problem.softcap:.9g}"
     if problem.masks and problem.begins != "masked":
-        masks, notes = _masks(problem, plan)
+        masks, notes = _masks(plan)
         yield from (f"mask: {text}" for text in masks)
         yield f"mask value: {problem.mask_value:.9g}"
         yield from notes
-    yield f"normalizer: {plan.normalizer}"
+    yield f"normalizer: {trace.normalizer}"
     yield f"a query that sees no key: {problem.empty_rows}"
 
 
@@ -95,24 +94,19 @@ def _parameters(parameters: dict[str, float | Matrix]) -> list[str]:
     ]
 
 
-def _scale(problem: Problem, plan: Trace) -> str:
-    """What multiplies the scores, by the rule of `core.attend`."""
+def _scale(problem: Problem, plan: Plan) -> str:
+    """What multiplies the scores, and what it is made of."""
     if problem.scale is not None:
         return f"{problem.scale:.9g}"
-    keys = plan.rows("K").shape[-1] // (problem.kv_heads or problem.heads or 1) if "K" in plan else 0
-    d_k = problem.d_k if problem.begins else keys
-    by_width = 1 / sqrt(d_k) if d_k else 1.0
-    scale, told = by_width / (problem.temperature or 1), f"1/sqrt({d_k})" if d_k else "1"
-    return f"{scale:.9g} = {told}{f' / {problem.temperature:.9g}' if problem.temperature else ''}"
+    d_k = key_width(plan.at) if scales_by_width(plan.at) else 0
+    told = f"1/sqrt({d_k})" if d_k else "1"
+    return f"{plan.at['scale']:.9g} = {told}{f' / {problem.temperature:.9g}' if problem.temperature else ''}"
 
 
-def _masks(problem: Problem, plan: Trace) -> tuple[list[str], list[str]]:
+def _masks(plan: Plan) -> tuple[list[str], list[str]]:
     """The masks with their alignment, and what is told of it."""
-    *leading, n, m = plan.rows("weights").shape
-    batch = tuple(leading if plan.heads is None else leading[:-1])
-    rules = problem.rules()
-    bound = Masks(rules.masks, ScoreShape(batch, plan.heads, n, m, past_count(problem)), rules.alignment)
-    return bound.texts, bound.notes
+    masks = plan.at.masks
+    return (masks.texts, masks.notes) if masks else ([], [])
 
 
 def _steps(problem: Problem, plan: Trace) -> Iterator[str]:
@@ -122,9 +116,9 @@ def _steps(problem: Problem, plan: Trace) -> Iterator[str]:
         yield f"  {name}: {_times(array.shape)}, {in_words(array.nbytes)}{told}"
 
 
-def _memory(problem: Problem, keep: Collection[str] | None, by_blocks: bool) -> Iterator[str]:
+def _memory(plan: Plan, by_blocks: bool) -> Iterator[str]:
     yield "by blocks: no step of n x m is held" if by_blocks else "as a whole: every step is held"
-    needed, free = sum(memory_by_step(problem, keep, by_blocks=by_blocks).values()), memory_available()
+    needed, free = sum(plan.memory(by_blocks=by_blocks).values()), memory_available()
     there = "" if free is None else f"; {in_words(free)} are free"
     short = ": it would be refused" if free is not None and needed > free else ""
     yield f"memory besides the matrices: about {in_words(needed)}{there}{short}"

@@ -17,8 +17,8 @@ from attncli.lazy import Array, np
 from attncli.pipeline.trace import NAMED_STEPS, Trace
 from attncli.problem.formats import FORMATS, format_of, writer
 from attncli.problem.formats.base import ByRows
-from attncli.problem.large import blueprint, placed_by, sample, stream
-from attncli.problem.needs import check_memory
+from attncli.problem.large import placed_by, sample, stream
+from attncli.problem.plan import blueprint, plan_of
 from attncli.problem.values import placed
 from attncli.report.data import meta, parts
 from attncli.report.look import Look
@@ -98,7 +98,7 @@ class ByBlocks:
             for address in addresses
             if self.is_big(address)
         ]
-        check_memory(self.problem, None, by_blocks=False, besides=max(besides, default=0))
+        plan_of(self.problem).check_memory(besides=max(besides, default=0))
 
     def pieces(self) -> Iterator[str | bytes]:
         """What is printed."""

@@ -11,7 +11,6 @@ from attncli.cli import console
 from attncli.cli.outputs import Outputs
 from attncli.cli.progress import Bar
 from attncli.errors import UsageError
-from attncli.pipeline.trace import wanted
 from attncli.problem.convert_text import layer_from_options
 from attncli.problem.reading import READ_OPTIONS, Reading, read_options
 from attncli.report.look import Look
@@ -67,14 +66,13 @@ def _compute(problem: Problem, flags: dict[str, Any]) -> int:
 def _dry(problem: Problem, outputs: Outputs, prints: bool) -> int:
     """Tell what would be computed."""
     from attncli.cli.dry import describe
-    from attncli.problem.large import by_blocks
-    from attncli.problem.shapes import check_steps
+    from attncli.problem.plan import plan_of
 
-    keep = wanted(_steps(problem, outputs, prints))
-    check_steps(problem, keep or ())
+    plan = plan_of(problem, _steps(problem, outputs, prints))
+    plan.check_steps()
     large = _large(problem, outputs, prints, lambda _: None)
     streams = large is not None and large.is_possible()
-    console.write(describe(problem, keep, outputs, by_blocks=streams or by_blocks(problem, keep)))
+    console.write(describe(problem, plan, outputs, by_blocks=streams or plan.by_blocks))
     _notes(problem, problem.notes)
     return console.DONE
 
@@ -104,9 +102,13 @@ def _by_blocks(problem: Problem, outputs: Outputs, prints: bool, bar: Bar, besid
 
 
 def _large(problem: Problem, outputs: Outputs, prints: bool, progress: Callable[[float], None]) -> ByBlocks | None:
-    from attncli.problem.large import by_blocks, is_large
+    from attncli.engine.attending import is_tiny
+    from attncli.problem.plan import plan_of
 
-    if not is_large(problem) or (not prints and by_blocks(problem, wanted(_steps(problem, outputs, prints)))):
+    if is_tiny(problem.arrays(), problem.rules()):
+        return None
+    plan = plan_of(problem, _steps(problem, outputs, prints))
+    if not plan.may_go_by_blocks or (not prints and plan.by_blocks):
         return None  # solving the problem goes by blocks on its own where all that is written is small
     from attncli.cli.large import ByBlocks
 

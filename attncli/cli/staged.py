@@ -152,12 +152,12 @@ def _inputs(stages: Stages) -> list[str]:
 
 def _dry(stages: Stages, outputs: list[Output]) -> int:
     from attncli.cli.dry import describe, file_line
-    from attncli.problem.large import blueprint
+    from attncli.problem.plan import blueprint, plan_of
     from attncli.report.nested import flat
 
     stand_ins = {name: stages.stand_in(name) for name in stages.problems}
     for name, problem in stand_ins.items():
-        console.write(f"stage {name}: {describe(problem)}")
+        console.write(f"stage {name}: {describe(problem, plan_of(problem))}")
     plans = {name: blueprint(problem) for name, problem in stand_ins.items()}
     files = {output.path: flat({name: (plans[name], steps) for name, steps in _written(stages, output).items()})
              for output in outputs}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 
 from attncli.engine.blocks import BlockedAttention, Index, Unit
-from attncli.engine.plan import SMALL
+from attncli.engine.plan import is_small
 from attncli.engine.threads import in_order
 from attncli.errors import InputError
 from attncli.lazy import Array, np
@@ -38,7 +38,7 @@ class Stream:
         self.blocked = blocked = BlockedAttention(inputs, config)
         self.steps = tuple(step for step in keep if STEPS.find(step).is_pairs)
         self.rows = None if only is None else np.concatenate([np.arange(blocked.shape.n)[part] for part in only])
-        self._small = tuple(step for step in keep if step in SMALL or step == "sum")
+        self._small = tuple(step for step in keep if is_small(step) or step == "sum")
         self._check(set(keep) - {*self.steps, *self._small})
         self._held = self._room({*keep})
         self._asked = (*self.steps, *self._held, *([VISIBLE] if visible else []))

@@ -26,6 +26,7 @@ def attend(inputs: Mapping[str, Array], config: AttentionConfig, steps: Iterable
     keep = wanted(steps)
     at = plain_state(inputs, config)
     with np.errstate(all="ignore"):  # NaN and infinity are told in notes, with their place
+        check_steps(at, keep or ())
         tell(at)
         trace = trace_of(at)
         return trace if keep is None else trace.keep(keep)
@@ -59,16 +60,25 @@ def tell_empty(at: State, empty: Array) -> None:
     at.notes.append(note)
 
 
+def check_steps(at: State, names: Iterable[str]) -> None:
+    """Raise InputError where the problem does not have a step, with what would bring it about."""
+    missing = next((name for name in names if not at.has(name)), None)
+    if missing is None:
+        return
+    begin, entry = at.begin, STEPS.find(missing)
+    before = begin is not None and STEPS.order(missing) < STEPS.order(begin) and entry.line != "value"
+    mended = f"it begins at {begin}" if before else entry.comes_of
+    hint = f"it has: {', '.join(at.names(on_request=True))}"
+    raise InputError(f"this problem has no step {missing!r}", hint=f"{mended}; {hint}" if mended else hint)
+
+
 def trace_of(at: State, keep: tuple[str, ...] | None = None) -> Trace:
     """The Trace of a State: its steps as they are shown, those on request computed when they are read.
 
     keep: only these, and nothing else is computed.
     """
     names = at.names(on_request=True)
-    if keep is not None:
-        missing = [name for name in keep if name not in names]
-        if missing:
-            raise InputError(f"this problem has no step {missing[0]!r}", hint=f"it has: {', '.join(names)}")
+    check_steps(at, keep or ())
     visible = at["visible"] if keep is None and at.begin != "weights" else np.ones((1, 1), bool)
     now = [name for name in names if not STEPS.find(name).on_request] if keep is None else keep
     score = at.score

@@ -200,7 +200,7 @@ def biased(at: State) -> Any:
     return at.before("biased") + at["bias_table"]
 
 
-@value("in_kernel_support", "fact")
+@value("in_kernel_support", "fact", truth=True)
 def in_kernel_support(at: State) -> Any:
     """Where a kernel is not 0; where scores are handed over, -inf is how a hidden key is written."""
     if at.begin is None and not at.has("kernel"):
@@ -208,7 +208,7 @@ def in_kernel_support(at: State) -> Any:
     return ~np.isneginf(at["scores"] if at.has("scores") else at[at.begin or "scores"])
 
 
-@value("allowed_by_bias", "fact")
+@value("allowed_by_bias", "fact", truth=True)
 def allowed_by_bias(at: State) -> Any:
     """Where the bias is not -inf."""
     return ~np.isneginf(at["bias_table"]) if has_bias(at) and at.begin != "masked" else np.ones((1, 1, 1), dtype=bool)
@@ -222,13 +222,13 @@ def _shown(at: State) -> Any:
     return at.masks.visible()
 
 
-@value("shown", "fact")
+@value("shown", "fact", truth=True)
 def shown(at: State) -> Any:
     """Where every mask lets a key be seen."""
     return _shown(at)
 
 
-@value("visible", "fact")
+@value("visible", "fact", truth=True)
 def visible(at: State) -> Any:
     """Where a query sees a key: in reach, not barred by the bias, shown by every mask."""
     if at.is_given("masked"):  # a number that stands there is one like any other
@@ -236,7 +236,7 @@ def visible(at: State) -> Any:
     return at["in_kernel_support"] & at["allowed_by_bias"] & at["shown"]
 
 
-@value("normalized_over", "fact")
+@value("normalized_over", "fact", truth=True)
 def normalized_over(at: State) -> Any:
     """Where a key has a say in the normalizer: visible, or hidden by a finite mask value in a row that sees some."""
     if np.isneginf(at.config.mask_value) or at.masks is None or at.is_given("masked"):

@@ -62,13 +62,13 @@ def to_normalize(at: State) -> Any:
     return exp_shifted(at["logits"], spread_to(at["normalized_over"], at["logits"].shape))
 
 
-@value("counted", "fact")
+@value("counted", "fact", truth=True)
 def counted(at: State) -> Any:
     """Where a key can have a weight: a normalizer may leave out what a finite mask value hides."""
     return at["visible"] if at.normalizer.visible_only else at["normalized_over"]
 
 
-@value("empty", "fact")
+@value("empty", "fact", truth=True)
 def empty(at: State) -> Any:
     """Which queries see no key, or only kernel values whose sum is 0, (..., n, 1)."""
     nothing = ~np.any(at["visible"], axis=-1, keepdims=True) | (at.shape.m == 0)
@@ -116,7 +116,7 @@ def weights(at: State) -> Any:
     return shares
 
 
-@value("contributing", "fact")
+@value("contributing", "fact", truth=True)
 def contributing(at: State) -> Any:
     """Where a value reaches the output: the counted ones, and all where an empty row says so."""
     if at.begin == "weights":
@@ -175,7 +175,7 @@ def weights_back(at: State) -> Any:
     return np.where(nothing, at.scalar(0.0), shares) if nothing.any() else shares
 
 
-@value("counted_back", "fact")
+@value("counted_back", "fact", truth=True)
 def counted_back(at: State) -> Any:
     """Where a query has a say for a key, (..., H, m, n)."""
     return spread_to(at["counted"], at["logits"].shape).mT

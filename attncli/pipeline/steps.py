@@ -38,7 +38,7 @@ class Step(Entry):
     axes: what its rows and columns count, tokens as rows. when: whether a problem has it. about, shape: for `list`.
     told: its formula in text and in LaTeX, where these depend on the problem.
     shown: whether it is one of the named steps; else a value inside. on_request: shown only when asked for.
-    per_head: whether it has an axis of heads. hides: whether its hidden cells are drawn as such.
+    truth: whether it is booleans. per_head: whether it has an axis of heads. hides: whether its hidden cells are drawn as such.
     begins: whether a problem may begin there. comes_of: what brings it about.
     """
 
@@ -50,6 +50,7 @@ class Step(Entry):
     told: Callable[[State], tuple[str, str]] | None = None
     shown: bool = True
     on_request: bool = False
+    truth: bool = False
     per_head: bool = False
     hides: bool = False
     begins: bool = False

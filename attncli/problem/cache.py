@@ -9,7 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from attncli.engine.plan import attend as compute
+from attncli.engine.plan import Sizes as Shape
+from attncli.engine.attending import attend as compute
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
 from attncli.pipeline.config import AttentionConfig
@@ -18,7 +19,6 @@ from attncli.pipeline.trace import Trace
 from attncli.problem.labels import key_labels, past_count, query_labels
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
-from attncli.problem.shapes import Shape
 from attncli.problem.values import StageRef
 
 

@@ -12,8 +12,8 @@ from attncli.errors import AttnError, UsageError, raise_all
 from attncli.pipeline.trace import Trace
 from attncli.problem.cache import Cache, Plan, Row
 from attncli.problem.labels import query_labels
+from attncli.problem.plan import step_shapes
 from attncli.problem.problem import Problem
-from attncli.problem.shapes import step_shapes
 from attncli.problem.stages import Stages, with_steps
 from attncli.problem.values import StageRef
 

@@ -10,43 +10,14 @@ from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING
 
-from attncli.engine import plan as large
 from attncli.errors import AttnError
-from attncli.lazy import np
-from attncli.pipeline.trace import NAMED_STEPS, Numbered, Trace, wanted
-from attncli.problem.matrix import Matrix
-from attncli.problem.needs import check_memory, computed_dtype
+from attncli.pipeline.trace import Trace, wanted
+from attncli.problem.plan import plan_of
 from attncli.problem.problem import Problem
-from attncli.problem.shapes import step_shapes
 
 if TYPE_CHECKING:
     from attncli.engine.blocks import Index
     from attncli.engine.stream import Stream
-
-
-def is_large(problem: Problem) -> bool:
-    """Whether there are so many scores, all of which go by blocks of rows."""
-    if problem.both_ways or problem.begins == "weights":
-        return False
-    return prod(step_shapes(problem)["weights"]) >= large.LARGE
-
-
-def by_blocks(problem: Problem, keep: tuple[str, ...] | None) -> bool:
-    """Whether solving the problem for these steps goes by blocks."""
-    return keep is not None and large.SMALL.issuperset(keep) and is_large(problem)
-
-
-def blueprint(problem: Problem) -> Trace:
-    """The Trace that will come out, of arrays that take no memory and hold no numbers."""
-    zero, shapes = np.zeros((), computed_dtype(problem)), step_shapes(problem)
-    n, m = shapes["weights"][-2:]
-    steps = {name: np.broadcast_to(zero, shapes[name]) for name in NAMED_STEPS if name in shapes}
-    trace = problem.dressed(Trace(steps, query_labels=Numbered("q", n), key_labels=Numbered("k", m)))
-    normalizer = problem.normalizer
-    trace.normalizer = normalizer if isinstance(normalizer, str) else normalizer.__name__
-    several = any(len(matrix.array.shape) >= 4 for matrix in problem.inputs.values() if isinstance(matrix, Matrix))
-    trace.heads = shapes["weights"][-3] if problem.heads or several else None
-    return trace
 
 
 def stream(
@@ -56,7 +27,7 @@ def stream(
     from attncli.engine import stream as streamed
 
     keep = wanted(steps) or ()
-    check_memory(problem, keep, by_blocks=True)
+    plan_of(problem, keep).check_memory(by_blocks=True)
     with placed_by(problem):
         return streamed.stream(problem.arrays(), problem.rules(), keep, parts=parts, visible=visible)
 
@@ -68,11 +39,11 @@ def sample(
     from attncli.engine import stream as streamed
 
     keep = wanted(steps) or ()
-    n, m = step_shapes(problem)["weights"][-2:]
-    count = sum(len(range(*part.indices(n))) for part in rows)
-    leading = prod(step_shapes(problem)["weights"][:-2])
-    held = (len(keep) + 1) * leading * count * m * computed_dtype(problem).itemsize
-    check_memory(problem, keep, by_blocks=True, besides=held)
+    plan = plan_of(problem, keep)
+    shape = plan.at.shape
+    count = sum(len(range(*part.indices(shape.n))) for part in rows)
+    held = (len(keep) + 1) * prod(shape.lead) * count * shape.m * plan.dtype.itemsize
+    plan.check_memory(by_blocks=True, besides=held)
     with placed_by(problem):
         return problem.dressed(streamed.sample(problem.arrays(), problem.rules(), keep, rows, progress))
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from attncli.engine.plan import attend as compute
-from attncli.engine.plan import is_large
+from attncli.engine.attending import attend as compute
+from attncli.engine.attending import is_tiny
 from attncli.errors import AttnError, InputError, Place, raise_all
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.masks import MASKS, MaskSpec, mask_spec
@@ -82,8 +82,7 @@ class Problem:
         Raises ShapeError (all together) where sizes disagree, UsageError and InputError as the core does, MachineError
         for what would not fit into memory.
         """
-        from attncli.problem.needs import check_memory
-        from attncli.problem.shapes import check_steps
+        from attncli.problem.plan import plan_of
         from attncli.problem.sizes import size_errors
 
         if not self.checked:
@@ -91,10 +90,11 @@ class Problem:
         keep = wanted(steps)
         try:
             arrays, rules = self.arrays(), self.rules()
-            check_steps(self, keep or ())
-            by_blocks = keep is not None and is_large(arrays, rules, keep)
-            check_memory(self, keep, by_blocks=by_blocks)
-            trace = compute(arrays, rules, keep, progress)
+            plan = None if is_tiny(arrays, rules) else plan_of(self, keep)
+            if plan is not None:
+                plan.check_steps()
+                plan.check_memory()
+            trace = compute(arrays, rules, keep, progress, plan)
         except AttnError as error:
             raise self.placed(error) from None
         return self.dressed(trace)

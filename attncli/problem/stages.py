@@ -9,15 +9,16 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from attncli.engine.plan import Sizes as Shape
 from attncli.errors import AttnError, InputError, Place, nearest, raise_all
 from attncli.lazy import np
 from attncli.pipeline.trace import Trace, parse_address
 from attncli.problem.build import Layer, in_order
 from attncli.problem.matrix import Matrix
+from attncli.problem.plan import step_shapes
 from attncli.problem.problem import Problem
 from attncli.problem.reading import split_stage
 from attncli.problem.settings import FIELDS
-from attncli.problem.shapes import Shape, step_shapes
 from attncli.problem.sizes import size_errors
 from attncli.problem.values import Setting, StageRef
 

@@ -6,10 +6,11 @@ r rows of a block, d_v the values' width; v the unit round-off of sums; S a row'
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from attncli.engine import attending, plan
 from attncli.engine.blocks import BlockedAttention, Unit
-from attncli.engine.plan import LARGE, SMALL, score_count
 from attncli.engine.stream import Stream, stream
 from attncli.lazy import Array, np
 from attncli.pipeline.attend import attend
@@ -109,8 +110,8 @@ class Magnitudes:
         return sizes
 
     def _is_small(self, needed: Sequence[str]) -> bool:
-        odd = any(step not in SMALL and NAMED_STEPS[step].columns != "key" for step in needed)
-        return odd or self.rules.both_ways or self.at.begin == "weights" or score_count(self.inputs, self.rules) < LARGE
+        odd = any(not plan.is_small(step) and not NAMED_STEPS[step].is_pairs for step in needed)
+        return odd or self.rules.both_ways or self.at.begin == "weights" or math.prod(self.at.shape.shape) < attending.LARGE
 
     def _whole(self, trace: Trace, needed: Sequence[str]) -> Iterator[tuple[Unit, dict[str, Array]]]:
         shape = self.at.shape

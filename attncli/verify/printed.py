@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import prod
 
 from attncli.lazy import Array, np
+from attncli.problem.plan import step_shapes
 from attncli.problem.problem import Problem
-from attncli.problem.shapes import step_shapes
 from attncli.problem.values import Hand
 from attncli.verify.written import Written, as_written, flat
 

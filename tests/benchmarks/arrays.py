@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "verify"))
 
 import kernels
 
-from attncli.engine.plan import attend
+from attncli.engine.attending import attend
 from attncli.pipeline.config import AttentionConfig
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem

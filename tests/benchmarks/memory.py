@@ -52,7 +52,7 @@ def inputs(n: int, dtype: str = "float32") -> dict[str, Any]:
 
 def output(small: bool) -> dict[str, float]:
     """Output only, of many tokens."""
-    from attncli.engine.plan import attend
+    from attncli.engine.attending import attend
     from attncli.pipeline.config import AttentionConfig
 
     n = 16_384 if small else 65_536
@@ -70,7 +70,7 @@ def weights(small: bool) -> dict[str, float]:
     """The weights into a file, and how long a file of that size takes."""
     import numpy as np
 
-    from attncli.engine.plan import attend
+    from attncli.engine.attending import attend
     from attncli.engine.stream import stream
     from attncli.pipeline.config import AttentionConfig
     from attncli.problem.formats.by_rows import Target, write_blocks
@@ -103,7 +103,7 @@ def additive(small: bool, dtype: str) -> dict[str, float]:
     """The additive score, and the tanh calls that it cannot do without."""
     import numpy as np
 
-    from attncli.engine.plan import attend
+    from attncli.engine.attending import attend
     from attncli.engine.threads import on_threads
     from attncli.pipeline.config import AttentionConfig
     from attncli.pipeline.scores import score_spec

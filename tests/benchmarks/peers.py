@@ -17,7 +17,7 @@ from attncli.core.dots import Sizes
 from attncli.core.online import all_tiles
 
 from attncli.engine.blas import single_blas
-from attncli.engine.plan import attend
+from attncli.engine.attending import attend
 from attncli.engine.threads import scratch
 from attncli.pipeline.masks import mask_spec
 

@@ -86,7 +86,7 @@ def test_what_is_assumed(cli: Cli, folder: Path, nothing: None) -> None:
 def test_memory_of_the_whole_and_whether_it_fits(
     cli: Cli, folder: Path, nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attncli.engine.plan.LARGE", 10**9)
+    monkeypatch.setattr("attncli.engine.attending.LARGE", 10**9)
     told = cli("attend", *_given(folder), "--dry-run").out
     assert "scores: 700 x 800, 2.1 MiB" in told
     assert "as a whole: every step is held" in told

@@ -15,7 +15,7 @@ from attncli import AttnError
 from attncli.problem.build import make_problem
 from attncli.problem.convert_object import layer_from_keywords
 from attncli.problem.document import read_document
-from attncli.problem.shapes import step_shapes
+from attncli.problem.plan import step_shapes
 from attncli.problem.stages import Stages, read_stages
 from attncli.problem.values import Setting
 

@@ -1,0 +1,42 @@
+"""The plan of a problem: the definition read in the shapes of its matrices, made once and handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attncli.engine.plan import Plan, is_copied
+from attncli.lazy import np
+from attncli.pipeline.dtypes import common_dtype
+from attncli.pipeline.trace import Numbered, Trace, wanted
+from attncli.problem.matrix import Matrix
+from attncli.problem.problem import Problem
+
+
+def plan_of(problem: Problem, steps: Iterable[str] | None = None) -> Plan:
+    """The plan for holding these steps, None for all. Its sizes must fit (`size_errors` finds nothing)."""
+    arrays, dtype = problem.arrays(), computed_dtype(problem)
+    stored = {name: (array.shape, is_copied(array, dtype.itemsize)) for name, array in arrays.items()}
+    return Plan(problem.rules(), stored, dtype, wanted(steps))
+
+
+def step_shapes(problem: Problem) -> dict[str, tuple[int, ...]]:
+    """The shapes of all steps that the problem has, tokens as rows."""
+    return plan_of(problem).shapes
+
+
+def computed_dtype(problem: Problem) -> np.dtype:
+    """What the problem is computed in, by the rule of dtypes."""
+    parameters = problem.score.parameters if problem.score else {}
+    given = {name: value.array for name, value in parameters.items() if isinstance(value, Matrix)}
+    return common_dtype(problem.arrays() | given, problem.dtype)
+
+
+def blueprint(problem: Problem, plan: Plan | None = None) -> Trace:
+    """The Trace that will come out, of arrays that take no memory and hold no numbers."""
+    plan = plan or plan_of(problem)
+    zero, shape = np.zeros((), plan.dtype), plan.at.shape
+    steps = {name: np.broadcast_to(zero, sizes) for name, sizes in plan.shapes.items()}
+    trace = problem.dressed(Trace(steps, query_labels=Numbered("q", shape.n), key_labels=Numbered("k", shape.m)))
+    trace.normalizer = plan.at.normalizer.name
+    trace.heads = plan.heads
+    return trace
