@@ -20,7 +20,7 @@ from attncli.pipeline import tight
 from attncli.pipeline.heads import spread_to
 from attncli.pipeline.normalizers import NormalizerEntry
 
-# -- as in a textbook ----------------------------------------------------------------------------------------------------
+# -- as in a textbook --------------------------------------------------------------------------------------------------
 
 
 def distances(q: Any, k: Any) -> Any:
@@ -124,7 +124,7 @@ def _(x: Bounded, over: Array, entry: NormalizerEntry) -> Any:
     return bounds.normalized(entry.function, x, spread_to(over, x.shape), grows=grows)
 
 
-# -- shapes: whatever the sizes are, nothing goes through the numbers of a mask --------------------------------------------
+# -- shapes: whatever the sizes are, nothing goes through the numbers of a mask ----------------------------------------
 
 
 @tight.normalized.register
