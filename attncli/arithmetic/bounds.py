@@ -171,6 +171,12 @@ class Bounded(Decided):
 # -- forms of their own ------------------------------------------------------------------------------------------------
 
 
+def shift(x: Bounded, over: Array) -> Array:
+    """The largest number of each row, (..., n, 1), as a machine subtracts it: what is off of it cancels."""
+    largest = np.max(np.where(over, x.value, -np.inf), axis=-1, keepdims=True, initial=-np.inf)
+    return np.where(np.isfinite(largest), largest, 0)
+
+
 def normalized(
     function: Callable[[Any, Array], Any], x: Bounded, over: Array, *, grows: str = "proportional"
 ) -> Bounded:

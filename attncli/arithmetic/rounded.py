@@ -209,13 +209,13 @@ class Rounded(Parts):
         return answers[0] if np.array_equal(answers, np.broadcast_to(answers[:1], answers.shape)) else self._of(answers)
 
 
-# -- forms of their own ------------------------------------------------------------------------------------------------
+_ENORMOUS = 700  # beyond, e^s leaves what a double holds, and everybody shifts
 
 
-def shift(x: Rounded, over: Array) -> Any:
+def shift(x: Rounded, over: Any) -> Any:
     """What e^s is shifted by, (..., n, 1): the row's largest, for those who do so, and nothing for the others."""
-    shifted = x.habits.shifted(x.ndim)
-    if shifted is None:
-        return np.zeros((*x.shape[:-1], 1))
     largest = x._np_where(over, x, -np.inf).max(axis=-1, keepdims=True, initial=-np.inf)
-    return x._of(np.where(shifted & np.isfinite(largest.value), largest.value, 0.0))
+    shifts = np.abs(largest.value) > _ENORMOUS
+    shifted = x.habits.shifted(x.ndim)
+    shifts = shifts if shifted is None else shifts | shifted
+    return x._of(np.where(shifts & np.isfinite(largest.value), largest.value, 0.0))

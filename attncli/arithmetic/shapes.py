@@ -11,7 +11,7 @@ from attncli.lazy import Array, np
 
 
 class Shape(Value):
-    """An array of which only the shape is known."""
+    """An array of which only the shape is known. Its numbers count as finite, which is told in one boolean for all."""
 
     kind = "shapes"
 
@@ -28,6 +28,8 @@ class Shape(Value):
         if method != "__call__":
             raise self._opaque(f"np.{ufunc.__name__}.{method}")
         lifted = [self._lifted(x) for x in inputs]
+        if ufunc in (np.isfinite, np.isnan):
+            return np.full((1,) * lifted[0].ndim, ufunc is np.isfinite)
         if ufunc is np.matmul:
             return lifted[0]._matmul(lifted[1])
         # Whatever the function is, it goes number by number.
@@ -131,11 +133,14 @@ class Shape(Value):
     def _where(self, mask: Shape, elsewhere: Shape) -> Shape:
         return Shape(*broadcast("np.where", mask.shape, self.shape, elsewhere.shape))
 
+    def _isneginf(self) -> Array:
+        return np.zeros((1,) * self.ndim, dtype=bool)
+
     def _same(self, x: Any, *_: Any, **__: Any) -> Shape:
         """A function that keeps the shape."""
         return Shape(*x.shape)
 
-    _np_sort = _np_argsort = _np_cumsum = _np_zeros_like = _np_ones_like = _np_nan_to_num = _np_isneginf = _same
+    _np_sort = _np_argsort = _np_cumsum = _np_zeros_like = _np_ones_like = _np_nan_to_num = _same
 
 
 def broadcast(what: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -221,31 +221,3 @@ def shift(x: Terms, over: Array) -> Array:
     large = np.max(np.abs(seen), axis=-1, keepdims=True, initial=0) > _LARGE
     largest = np.max(np.where(over, x.value, -np.inf), axis=-1, keepdims=True, initial=-np.inf)
     return np.where(large & np.isfinite(largest), largest, 0)
-
-
-def normalized(function: Callable[[Any, Array], Any], x: Terms, over: Array) -> Terms:
-    """A normalizer's weights, by its own formula; what does not count has weight 0."""
-    weights: Terms = x._lifted(function(x, over))
-    return weights._where(Terms.numbers(over), Terms.numbers(np.zeros(1)))
-
-
-def distances(q: Terms, k: Terms) -> Any:
-    """|q - k|, (..., n, m)."""
-    return np.sqrt(np.sum(np.square(q[..., :, None, :] - k[..., None, :, :]), axis=-1))
-
-
-def lengths(x: Terms) -> Any:
-    """|x| of each row, (..., n, 1)."""
-    return np.sqrt(np.sum(np.square(x), axis=-1, keepdims=True))
-
-
-def directions(x: Terms) -> Any:
-    """Each row divided by its length; a zero row stays."""
-    length = lengths(x)
-    return np.where(length == 0, x, x / length)
-
-
-def cosines(q: Terms, k: Terms) -> Any:
-    """q . k / (|q| |k|), (..., n, m); a zero vector is like nothing, 0."""
-    sizes = lengths(q) * lengths(k).mT
-    return np.where(sizes == 0, 0, q @ k.mT / sizes)

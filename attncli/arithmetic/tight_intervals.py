@@ -123,12 +123,6 @@ def _largest_average(low: Array, high: Array, v: Array) -> Array:
     return np.where(np.isneginf(largest), 0, largest)
 
 
-def distances(q: Box, k: Box) -> Box:
-    """|q - k|, (..., n, m): each number is used once, so that the formula is as tight as it can be."""
-    found: Box = np.sqrt(np.sum(np.square(q[..., :, None, :] - k[..., None, :, :]), axis=-1))
-    return found
-
-
 def directions(x: Box) -> Box:
     """Each row divided by its length, (..., n, d); a zero row stays. t / sqrt(t^2 + rest) grows with t, and falls
     with the rest where t > 0."""

@@ -31,6 +31,7 @@ class NormalizerEntry(Entry):
     exponentials: bool = False
     of_kernel: bool = False
     visible_only: bool = False
+    jumps: bool = False
 
 
 NORMALIZERS: Registry[NormalizerEntry] = Registry("normalizer", NormalizerEntry)
@@ -88,6 +89,7 @@ def by_sum(logits: Array, over: Array) -> Array:
     sums_to_one=True,
     monotone=True,
     error="absolute",
+    jumps=True,
 )
 def hardmax(logits: Array, over: Array) -> Array:
     """All weight for the key of the largest score; equal ones share."""

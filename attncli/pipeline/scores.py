@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from attncli.errors import ShapeError, UsageError, unknown
 from attncli.lazy import Array, np
-from attncli.pipeline.tight import directions, distances, within
+from attncli.pipeline.tight import cosines, distances, within
 from attncli.registry import Entry, Registry, check_call
 
 Kernel = Literal["value", "log"] | None
@@ -210,8 +210,8 @@ def cosine(q: Array, k: Array) -> Array:
     q: (..., n, d_k)   k: (..., m, d_k)   ->   (..., n, m)
     """
     _same_width(q, k)
-    cosines: Array = np.clip(directions(q) @ directions(k).mT, -1, 1)
-    return cosines
+    found: Array = cosines(q, k)
+    return found
 
 
 @score(

@@ -39,6 +39,12 @@ def directions(x: Any) -> Any:
 
 
 @singledispatch
+def cosines(q: Any, k: Any) -> Any:
+    """The dot products of the directions, (..., n, m), within [-1, 1]; a zero vector is like nothing, 0."""
+    return np.clip(directions(q) @ directions(k).mT, -1, 1)
+
+
+@singledispatch
 def within(u: Any, limit: float) -> Any:
     """1 where u <= limit, 0 beyond; NaN stays."""
     return np.where(np.isnan(u), u, u <= limit).astype(u.dtype)

@@ -7,7 +7,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from formulas import FORMULAS, NUMBERS, OVER, Formula, matrices
+from formulas import FORMULAS, NUMBERS, OVER, Formula, distances, matrices
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -193,7 +193,7 @@ def test_cosines_and_directions_hold_all(q: Any, k: Any, half: float, data: Any)
     found = tight.directions(boxes[0])
     assert holds(found, direction(points[0]))
     assert (np.abs(found.high) <= 1).all()
-    assert holds(tight.distances(*boxes), np.linalg.norm(points[0][:, None] - points[1][None], axis=-1))
+    assert holds(distances(*boxes), np.linalg.norm(points[0][:, None] - points[1][None], axis=-1))
 
 
 def test_the_direction_of_a_quadrant_is_tight() -> None:

@@ -14,6 +14,7 @@ from attncli.arithmetic.terms import Terms
 from attncli.arithmetic.trees import Cell, Number, Op, Term, evaluate
 from attncli.errors import Opaque
 from attncli.pipeline.normalizers import NORMALIZERS
+from attncli.pipeline.tight import cosines, directions, logarithm_of_sum, normalized
 
 
 def text(term: Term) -> str:
@@ -49,7 +50,7 @@ def test_the_value_of_a_tree_is_the_value(formula: Formula, q: Any, k: Any) -> N
 def test_normalizers(name: str, s: Any) -> None:
     function = NORMALIZERS.find(name).function
     plain = function(s, OVER)
-    check(terms.normalized(function, Terms.cells("s", s), OVER), plain, {"s": s})
+    check(normalized(Terms.cells("s", s), OVER, NORMALIZERS.find(name)), plain, {"s": s})
 
 
 S = Terms.cells("s", np.array([[2.0, -1.0, 0.5, 2.0]]))
@@ -57,11 +58,10 @@ SEEN = np.array([[True, True, False, True]])
 
 
 def test_sums_leave_out_what_is_hidden() -> None:
-    shifted = S - terms.shift(S, SEEN)
-    e = np.where(SEEN, np.exp(shifted), 0)
-    weights = e / e.sum(axis=-1, keepdims=True)
+    weights = normalized(S, SEEN, NORMALIZERS.find("softmax"))
     assert text(weights.term(0, 1)) == "(exp(s01) / (exp(s00) + exp(s01) + exp(s03)))"
     assert weights.term(0, 2) == Number(0)
+    assert text(logarithm_of_sum(S, SEEN).term(0, 0)) == "log((exp(s00) + exp(s01) + exp(s03)))"
 
 
 def test_exponentials_are_shifted_only_where_they_would_leave_a_calculator() -> None:
@@ -80,7 +80,7 @@ def test_a_normalizer_of_ones_own_needs_no_rule() -> None:
 
 
 def test_the_largest_shares_with_its_equals() -> None:
-    best = terms.normalized(NORMALIZERS.find("hardmax").function, S, SEEN)
+    best = normalized(S, SEEN, NORMALIZERS.find("hardmax"))
     assert [text(best.term(0, j)) for j in range(4)] == ["(1 / 2)", "0", "0", "(1 / 2)"]
 
 
@@ -93,12 +93,12 @@ def test_squares_of_roots_are_what_is_under_them() -> None:
 
 def test_cosines_are_quotients_and_nothing_is_like_a_zero_vector() -> None:
     q, k = Terms.cells("q", np.array([[3.0, 4.0], [0.0, 0.0]])), Terms.cells("k", np.array([[4.0, 3.0]]))
-    found = terms.cosines(q, k)
+    found = cosines(q, k)
     lengths = "(sqrt((square(q00) + square(q01))) sqrt((square(k00) + square(k01))))"
     assert text(found.term(0, 0)) == f"(((q00 k00) + (q01 k01)) / {lengths})"
     assert found.term(1, 0) == Number(0)
     np.testing.assert_allclose(found.value, [[0.96], [0.0]])
-    assert text(terms.directions(q).term(0, 1)) == "(q01 / sqrt((square(q00) + square(q01))))"
+    assert text(directions(q).term(0, 1)) == "(q01 / sqrt((square(q00) + square(q01))))"
 
 
 def test_rows_of_zeros_keep_their_cells() -> None:
