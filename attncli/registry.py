@@ -15,6 +15,30 @@ from attncli.errors import Place, UsageError, unknown
 
 
 @dataclass(kw_only=True, eq=False)
+class Setting:
+    """What a user can say to an entry: from it come an option, a key of problem files, a Python keyword, the schema.
+
+    kind: number, integer, choice, flag, text or matrix. low, high: an integer's. choices: the names that it may take.
+    check: what is wrong with a number, and what mends it; None if nothing is.
+    """
+
+    name: str
+    kind: str
+    help: str
+    metavar: str = ""
+    default: str = "none"
+    choices: Callable[[], list[str]] | None = None
+    check: Callable[[float], tuple[str, str] | None] | None = None
+    low: int | None = None
+    high: int | None = None
+    panel: str = "Attention"
+
+
+# The settings that entries bring along, by name, as they are registered.
+SETTINGS: dict[str, Setting] = {}
+
+
+@dataclass(kw_only=True, eq=False)
 class Entry:
     """One registered function, with what is told about it. formula: as text; latex: the same drawn."""
 
@@ -77,6 +101,9 @@ class Registry(Generic[E]):
     def add(self, entry: E) -> None:
         """Register what is made already."""
         self._entries[entry.name] = entry
+        own = getattr(entry, "setting", None)
+        if own is not None:
+            SETTINGS[own.name] = own
 
     def find(self, name: str, *, place: Place | str | None = None) -> E:
         """The entry of that name; an unknown one raises InputError with the nearest name."""
@@ -86,7 +113,9 @@ class Registry(Generic[E]):
 
     def remove(self, name: str) -> None:
         """Forget an entry (a test that registered one cleans up after itself)."""
-        del self._entries[name]
+        own = getattr(self._entries.pop(name), "setting", None)
+        if own is not None:
+            del SETTINGS[own.name]
 
     def names(self) -> list[str]:
         """All names, in their order."""

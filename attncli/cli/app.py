@@ -86,7 +86,12 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(self.name, cls=PanelCommand)(import_module(self.module).command)
+        command = import_module(self.module).command
+        if hasattr(command, "options"):
+            from attncli.cli.options import with_options
+
+            command = with_options(command)
+        alone.command(self.name, cls=PanelCommand)(command)
         return typer.main.get_command(alone).make_context(info_name, args, parent, **extra)
 
 

@@ -76,6 +76,7 @@ def _assumed(problem: Problem, trace: Trace, plan: Plan) -> Iterator[str]:
         return
     if "scaled" in trace and problem.begins != "scaled":
         yield f"scale: {_scale(problem, plan)}"
+    yield from (f"{name}: {_said(value)}" for name, value in problem.more.items())
     if problem.softcap is not None:
         yield f"soft cap: {problem.softcap:.9g}"
     if problem.masks and problem.begins != "masked":
@@ -92,6 +93,12 @@ def _parameters(parameters: dict[str, float | Matrix]) -> list[str]:
         f"{name} {_times(value.array.shape)}" if isinstance(value, Matrix) else f"{name}={value:.9g}"
         for name, value in parameters.items()
     ]
+
+
+def _said(value: object) -> str:
+    if isinstance(value, Matrix):
+        return _times(value.array.shape)
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def _scale(problem: Problem, plan: Plan) -> str:

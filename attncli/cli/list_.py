@@ -23,7 +23,7 @@ def command(
     ] = None,
     format: Annotated[str, typer.Option("--format", metavar="text|json", help="json: for programs")] = "text",
 ) -> None:
-    """Tell the scores, normalizers, masks, formats, profiles and steps: name, parameters, formula, source."""
+    """Tell the scores, normalizers, masks, biases, formats, profiles, steps and mistakes: name, parameters, formula, source."""
     from attncli.cli import console
 
     if what is not None and what not in SECTIONS:
@@ -93,6 +93,18 @@ def _masks() -> list[dict[str, Any]]:
     return [_entry(entry) | {"parameters": entry.spec} for entry in MASKS]
 
 
+def _biases() -> list[dict[str, Any]]:
+    from attncli.pipeline.biases import BIASES
+
+    return [_entry(entry) | {"parameters": entry.setting.name} for entry in BIASES]
+
+
+def _mistakes() -> list[dict[str, Any]]:
+    from attncli.verify.diagnosis import MISTAKES
+
+    return [{"name": entry.name, "steps": ", ".join(entry.at), "help": entry.help} for entry in MISTAKES]
+
+
 def _formats() -> list[dict[str, Any]]:
     from attncli.problem.formats import FORMATS
     from attncli.report.renderers import RENDERERS
@@ -132,4 +144,6 @@ SECTIONS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "formats": _formats,
     "profiles": _profiles,
     "steps": _steps,
+    "biases": _biases,
+    "mistakes": _mistakes,
 }

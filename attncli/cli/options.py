@@ -20,18 +20,27 @@ def problem_options(*, only: Iterable[str] | None = None) -> Callable[[Callable[
     Values arrive as text (lists of text where an option may be repeated, bools for flags), None where nothing was said;
     of an option that may not be repeated, the last value counts.
     """
-    names = FIELDS if only is None else only
-    fields = [FIELDS[name] for name in names if FIELDS[name].flag]
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        signature = inspect.signature(command, eval_str=True)
-        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        command.__signature__ = signature.replace(  # type: ignore[attr-defined]
-            parameters=[*own, *(_parameter(field) for field in fields)]
-        )
+        command.options = only  # type: ignore[attr-defined]
         return command
 
     return decorate
+
+
+def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with the options of the table as it is now, so that what was registered since is among them."""
+    if not hasattr(command, "options"):
+        return command
+    names = FIELDS if command.options is None else command.options
+    fields = [FIELDS[name] for name in names if FIELDS[name].flag]
+    vars(command).pop("__signature__", None)
+    signature = inspect.signature(command, eval_str=True)
+    own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    command.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*own, *(_parameter(field) for field in fields)]
+    )
+    return command
 
 
 def _parameter(field: Field) -> inspect.Parameter:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from attncli.lazy import np
 from attncli.pipeline.maskargs import score_table
-from attncli.registry import Entry, Registry
+from attncli.registry import Entry, Registry, Setting
 
 if TYPE_CHECKING:
     from attncli.pipeline.state import State
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class BiasEntry(Entry):
     """A bias as it is registered: function(at, indices, argument) -> table. setting: how it is asked for."""
 
-    setting: str
+    setting: Setting
 
 
 BIASES: Registry[BiasEntry] = Registry("bias", BiasEntry)
@@ -30,7 +30,7 @@ bias = BIASES
 
 def named_biases(at: State) -> list[BiasEntry]:
     """The biases by name that this problem asks for."""
-    return [entry for entry in BIASES if at.config.more.get(entry.setting) is not None]
+    return [entry for entry in BIASES if at.config.more.get(entry.setting.name) is not None]
 
 
 def has_bias(at: State) -> bool:
@@ -51,7 +51,7 @@ def table_of_biases(at: State) -> Any:
     named = named_biases(at)
     if named:
         indices = at.shape.indices(at.config.alignment)
-        tables += [at.as_number(np.asarray(each.function(at, indices, at.config.more[each.setting]))) for each in named]
+        tables += [at.as_number(np.asarray(each.function(at, indices, at.config.more[each.setting.name]))) for each in named]
     total = tables[0]
     for table in tables[1:]:
         total = total + table

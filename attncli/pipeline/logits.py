@@ -167,7 +167,7 @@ def _told_scale(at: State) -> tuple[str, str]:
 
 
 @step("scaled", line="logits", axes=QUERY_KEY, per_head=True, begins=True, when=_is_scaled, formula="scores x scale",
-      told=_told_scale, about="scores x scale", shape="n x m", comes_of="it comes of --scale")  # fmt: skip
+      told=_told_scale, about="scores x scale", shape="n x m", comes_of="it comes of --scale", settings=("scale", "temperature", "d_k"))  # fmt: skip
 def scaled(at: State) -> Any:
     """scores x scale: for scaled-dot, and where a scale or temperature was given."""
     return within_support(at, at.before("scaled") * at.scalar(at["scale"]))
@@ -175,7 +175,7 @@ def scaled(at: State) -> Any:
 
 @step("capped", line="logits", axes=QUERY_KEY, per_head=True, when=lambda at: at.config.softcap is not None,
       formula="c tanh(s / c)", latex=r"c \tanh(s / c)", about="c tanh(s / c), soft cap c", shape="n x m",
-      source="Bello et al. 2017, arXiv:1611.09940", comes_of="it comes of --softcap")  # fmt: skip
+      source="Bello et al. 2017, arXiv:1611.09940", comes_of="it comes of --softcap", settings=("softcap",))  # fmt: skip
 def capped(at: State) -> Any:
     """c tanh(s / c); a key out of reach stays out of reach."""
     cap = at.config.softcap
@@ -194,7 +194,7 @@ def bias_table(at: State) -> Any:
 
 
 @step("biased", line="logits", axes=QUERY_KEY, per_head=True, when=has_bias, formula="s + bias",
-      latex=r"s + \mathit{bias}", about="+ bias", shape="n x m", comes_of="it comes of --bias")  # fmt: skip
+      latex=r"s + \mathit{bias}", about="+ bias", shape="n x m", comes_of="it comes of --bias", settings=("bias",))  # fmt: skip
 def biased(at: State) -> Any:
     """s + bias; -inf there hides a key."""
     return at.before("biased") + at["bias_table"]
@@ -247,7 +247,7 @@ def normalized_over(at: State) -> Any:
 
 @step("masked", line="logits", axes=QUERY_KEY, per_head=True, begins=True, hides=True,
       when=lambda at: bool(at.config.masks), formula="s where visible", latex=r"s \text{ where visible}",
-      about="hidden cells at -inf or the mask value", shape="n x m", comes_of="it comes of --mask")  # fmt: skip
+      about="hidden cells at -inf or the mask value", shape="n x m", comes_of="it comes of --mask", settings=("mask", "mask_value"))  # fmt: skip
 def masked(at: State) -> Any:
     """s, but the mask value where a mask hides the key, and -inf where it has no say at all."""
     hidden = np.where(at["shown"], at.before("masked"), at.scalar(at.config.mask_value))

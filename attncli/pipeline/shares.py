@@ -104,7 +104,8 @@ def _as_weights(at: State, weights: Any) -> Any:
 
 @step("weights", line="shares", axes=QUERY_KEY, per_head=True, begins=True, hides=True, when=always,
       formula="the normalizer over the keys", told=lambda at: (at.normalizer.formula or at.normalizer.name,
-      at.normalizer.latex or rf"\text{{{at.normalizer.name}}}"), about="after the normalizer", shape="n x m")  # fmt: skip
+      at.normalizer.latex or rf"\text{{{at.normalizer.name}}}"), about="after the normalizer", shape="n x m",
+      settings=("empty_rows", "normalizer"))  # fmt: skip
 def weights(at: State) -> Any:
     """The normalizer over the keys; then the rule for queries that see no key."""
     if at.normalizer.exponentials and at.from_steps("exp", "sum"):

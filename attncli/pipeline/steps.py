@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from attncli.errors import InputError, unknown
-from attncli.registry import Entry, Registry
+from attncli.registry import Entry, Registry, Setting
 
 if TYPE_CHECKING:
     from attncli.pipeline.state import State
@@ -39,6 +39,7 @@ class Step(Entry):
     told: its formula in text and in LaTeX, where these depend on the problem.
     shown: whether it is one of the named steps; else a value inside. on_request: shown only when asked for.
     truth: whether it is booleans. per_head: whether it has an axis of heads. hides: whether its hidden cells are drawn as such.
+    settings: the names of those settings that it is made by; setting: one that it brings along itself.
     begins: whether a problem may begin there. comes_of: what brings it about.
     """
 
@@ -55,6 +56,8 @@ class Step(Entry):
     hides: bool = False
     begins: bool = False
     comes_of: str = ""
+    settings: tuple[str, ...] = ()
+    setting: Setting | None = None
 
     @property
     def rows(self) -> Axis:
@@ -122,6 +125,11 @@ class StepRegistry(Registry[Step]):
         if line not in self._lines:
             self._lines[line] = [entry for entry in self if entry.line == line]
         return self._lines[line]
+
+    def made_by(self, begin: str) -> list[str]:
+        """The settings that have no effect on a problem that begins at that step."""
+        upto = [entry for entry in self if self.order(entry.name) <= self.order(begin) and entry.line != "value"]
+        return [name for entry in upto for name in (*entry.settings, *([entry.setting.name] if entry.setting else []))]
 
     def beginnings(self) -> list[str]:
         """The steps that a problem may begin at, in order."""

@@ -15,6 +15,7 @@ from attncli.problem.settings import FIELDS, LATER_STEPS, MATRICES
 from attncli.problem.sizes import size_errors
 from attncli.problem.values import ScoreChoice, Setting, StageRef
 from attncli.record import record
+from attncli.registry import SETTINGS
 
 
 @record
@@ -89,6 +90,7 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
     options = {name: values.pop(name) for name in list(values) if FIELDS[name].panel in ("Showing and writing",)}
     for name in ("separator", "decimal", "header", "labels", "stdin_format", "problems", "stages"):
         values.pop(name, None)
+    more = {name: values.pop(name) for name in list(values) if name in SETTINGS}
     score = _score(values.pop("score", None), values.pop("param", {}), settings, rules.get("score"))
     return Problem(
         inputs=inputs,
@@ -100,6 +102,7 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
         mask_value=values.pop("mask_value", rules.get("mask_value", float("-inf"))),
         empty_rows=values.pop("empty_rows", rules.get("empty_rows", "zero")),
         alignment=rules.get("causal", "top-left"),
+        more=more,
         options=options,
         places={name: setting.place for name, setting in settings.items()},
         **{name: value for name, value in values.items() if name != "layout"},

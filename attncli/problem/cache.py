@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from attncli.engine.plan import Sizes as Shape
 from attncli.engine.attending import attend as compute
+from attncli.engine.plan import Sizes as Shape
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
 from attncli.pipeline.config import AttentionConfig

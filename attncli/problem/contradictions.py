@@ -6,22 +6,12 @@ from collections.abc import Iterator
 
 from attncli.errors import AttnError, UsageError, unknown
 from attncli.pipeline.scores import SCORES
+from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import NAMED_STEPS
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 from attncli.problem.reading import split_stage
 from attncli.problem.settings import LATER_STEPS
-
-# What is used up by the time that a later step is there.
-_BEFORE = {
-    "kernel": ("d_k",),
-    "scores": (),
-    "scaled": ("scale", "temperature", "d_k"),
-    "masked": ("scale", "temperature", "d_k", "softcap", "bias", "mask", "mask_value"),
-    "weights": (
-        "scale", "temperature", "d_k", "softcap", "bias", "mask", "mask_value", "empty_rows", "normalizer",
-    ),
-}  # fmt: skip
 
 
 def infer_attention(given: set[str]) -> str:
@@ -58,7 +48,7 @@ def _later(problem: Problem, given: set[str], said: set[str]) -> Iterator[AttnEr
         if name in given:
             yield _error(problem, name, f"{name} and {begin} are both given, but {begin} comes after {name}",
                          f"leave {name} out, or leave {begin} out to have it computed")
-    for name in _BEFORE[begin]:
+    for name in [*STEPS.made_by(begin), *(["d_k"] if begin == "kernel" else [])]:
         if name in said or name in given:
             yield _error(problem, name, f"{name} has no effect: the problem begins at {begin}", f"leave {name} out")
 

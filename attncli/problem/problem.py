@@ -28,6 +28,7 @@ class Problem:
 
     inputs: matrices by name (X, W_Q, scores ...); a StageRef stands for one that an earlier stage will give.
     score is None where the problem begins later and names none. alignment: of causal masks that name none.
+    more: what was said to steps and biases that bring a setting of their own, by its name.
     options: how results are to be shown (show, precision, format ...). places: where each setting was said.
     """
 
@@ -50,6 +51,7 @@ class Problem:
     like: str | None = None
     dtype: str | None = None
     both_ways: bool = False
+    more: dict[str, Any] = field(default_factory=dict)
     tokens: list[str] | None = None
     key_tokens: list[str] | None = None
     expect: dict[str, Hand] = field(default_factory=dict)
@@ -140,6 +142,7 @@ class Problem:
             dtype=self.dtype,
             alignment=self.alignment,
             both_ways=self.both_ways,
+            more={name: x.array if isinstance(x, Matrix) else x for name, x in self.more.items()},
         )
 
     def score_spec(self) -> ScoreSpec | None:

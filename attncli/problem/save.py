@@ -61,6 +61,7 @@ def problem_document(problem: Problem, archive: str) -> tuple[dict[str, Any], di
     document |= writer.score(problem)
     plain = ("scale", "temperature", "d_k", "softcap", "heads", "kv_heads", "dtype")
     document |= {name: getattr(problem, name) for name in plain}
+    document |= {name: writer.said(name, value) for name, value in problem.more.items()}
     document["mask"] = [writer.mask(choice) for choice in problem.masks] or None
     document |= writer.rules(problem)
     document |= {name: getattr(problem, name) or None for name in ("both_ways", "rounded_inputs")}
@@ -95,6 +96,10 @@ class _Writer:
         # The archive has no bfloat16; half precision is computed in float32 anyway.
         self.arrays[free] = array if array.dtype.kind in "biuf" else array.astype(np.float32)
         return {"file": self.archive, "name": free}
+
+    def said(self, name: str, value: Any) -> Any:
+        """What was said to a setting that an entry brings along."""
+        return self.matrix(name, value) if isinstance(value, Matrix) else _plain(value)
 
     def score(self, problem: Problem) -> dict[str, Any]:
         """`score: NAME`, with its parameters where it has some."""

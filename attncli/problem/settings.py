@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from attncli.errors import InputError, Place, UsageError, nearest, unknown
 from attncli.record import record
+from attncli.registry import SETTINGS, Setting
 
 # What a check says of a number: what is wrong, and what mends it; None if nothing is.
 Complaint = tuple[str, str] | None
@@ -213,7 +214,35 @@ _TABLE = (
           "File"),
 )
 
-FIELDS: dict[str, Field] = {field.name: field for field in _TABLE}
+class Fields(Mapping[str, Field]):
+    """The table, and what entries bring along that were registered since."""
+
+    def __init__(self) -> None:
+        self._table = {field.name: field for field in _TABLE}
+        self._brought: dict[str, tuple[Setting, Field]] = {}
+
+    def __getitem__(self, name: str) -> Field:
+        known = self._table.get(name)
+        return known if known is not None else self._of(SETTINGS[name])
+
+    def _of(self, setting: Setting) -> Field:
+        made = self._brought.get(setting.name)
+        if made is None or made[0] is not setting:
+            flag = "--" + setting.name.replace("_", "-")
+            field = Field(setting.name, setting.kind, setting.help, setting.panel, flag, setting.metavar or "VALUE",
+                          setting.default, choices=setting.choices, check=setting.check, low=setting.low,
+                          high=setting.high)  # fmt: skip
+            made = self._brought[setting.name] = setting, field
+        return made[1]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._table, *(name for name in SETTINGS if name not in self._table)])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+FIELDS = Fields()
 MATRICES: tuple[str, ...] = tuple(field.name for field in _TABLE if field.kind == "matrix")
 LATER_STEPS = ("scores", "kernel", "scaled", "masked", "weights")
 

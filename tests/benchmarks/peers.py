@@ -16,8 +16,8 @@ import numpy as np
 from attncli.core.dots import Sizes
 from attncli.core.online import all_tiles
 
-from attncli.engine.blas import single_blas
 from attncli.engine.attending import attend
+from attncli.engine.blas import single_blas
 from attncli.engine.threads import scratch
 from attncli.pipeline.masks import mask_spec
 
