@@ -14,14 +14,21 @@ from attncli.pipeline.maskargs import whole_numbers
 from attncli.pipeline.masks import MASKS
 from attncli.pipeline.normalizers import NORMALIZERS
 from attncli.pipeline.scores import SCORES
+from attncli.pipeline.steps import NAMED_STEPS
+from attncli.problem.large import stream
+from attncli.problem.plan import plan_of
+from attncli.problem.save import saved_problem as save
+from attncli.problem.settings import FIELDS as SETTINGS_TABLE
 from attncli.verify.mistakes import MISTAKES, Change, mistake
 
 __all__ = [
     "COMMANDS",
     "MASKS",
     "MISTAKES",
+    "NAMED_STEPS",
     "NORMALIZERS",
     "SCORES",
+    "SETTINGS_TABLE",
     "Bar",
     "Change",
     "InputError",
@@ -34,6 +41,9 @@ __all__ = [
     "memory_is",
     "mistake",
     "nearest",
+    "plan_of",
+    "save",
+    "stream",
     "whole_numbers",
 ]
 

@@ -71,8 +71,8 @@ class Step(Entry):
 
     @property
     def is_pairs(self) -> bool:
-        """Whether it has a number for each query and key."""
-        return set(self.axes) == {"query", "key"}
+        """Whether it is a table of queries and keys."""
+        return self.axes == QUERY_KEY
 
 
 class StepRegistry(Registry[Step]):

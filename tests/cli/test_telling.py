@@ -81,7 +81,7 @@ def test_list(cli: Cli, what: str) -> None:
 
 def test_list_of_everything_and_of_nothing(cli: Cli) -> None:
     assert set(json.loads(cli("list", "--format", "json").out)) == {
-        "scores", "normalizers", "masks", "formats", "profiles", "steps",
+        "scores", "normalizers", "masks", "biases", "formats", "profiles", "steps", "mistakes",
     }  # fmt: skip
     result = cli("list", "score")
     assert result.status == 2
