@@ -10,18 +10,21 @@ import pytest
 from attncli.cli.app import COMMANDS
 from attncli.cli.progress import Bar
 from attncli.errors import InputError, MachineError, Place, Several, ShapeError, UsageError, nearest
+from attncli.pipeline.biases import BIASES
 from attncli.pipeline.maskargs import whole_numbers
 from attncli.pipeline.masks import MASKS
 from attncli.pipeline.normalizers import NORMALIZERS
 from attncli.pipeline.scores import SCORES
-from attncli.pipeline.steps import NAMED_STEPS
+from attncli.pipeline.steps import NAMED_STEPS, STEPS
 from attncli.problem.large import stream
 from attncli.problem.plan import plan_of
 from attncli.problem.save import saved_problem as save
 from attncli.problem.settings import FIELDS as SETTINGS_TABLE
+from attncli.registry import Setting
 from attncli.verify.mistakes import MISTAKES, Change, mistake
 
 __all__ = [
+    "BIASES",
     "COMMANDS",
     "MASKS",
     "MISTAKES",
@@ -29,11 +32,13 @@ __all__ = [
     "NORMALIZERS",
     "SCORES",
     "SETTINGS_TABLE",
+    "STEPS",
     "Bar",
     "Change",
     "InputError",
     "MachineError",
     "Place",
+    "Setting",
     "Several",
     "ShapeError",
     "UsageError",

@@ -230,7 +230,7 @@ class Fields(Mapping[str, Field]):
         if made is None or made[0] is not setting:
             flag = "--" + setting.name.replace("_", "-")
             field = Field(setting.name, setting.kind, setting.help, setting.panel, flag, setting.metavar or "VALUE",
-                          setting.default, choices=setting.choices, check=setting.check, low=setting.low,
+                          setting.default, choices=setting.choices, check=setting.check or finite, low=setting.low,
                           high=setting.high)  # fmt: skip
             made = self._brought[setting.name] = setting, field
         return made[1]
