@@ -117,6 +117,11 @@ class Registry(Generic[E]):
         if own is not None:
             del SETTINGS[own.name]
 
+    @property
+    def default(self) -> E:
+        """What is taken where nothing is said."""
+        return next(entry for entry in self if getattr(entry, "default", False))
+
     def names(self) -> list[str]:
         """All names, in their order."""
         return list(self._entries)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from attncli.engine.memory import in_words, memory_available
 from attncli.errors import AttnError
-from attncli.pipeline.logits import key_width, scales_by_width
+from attncli.pipeline.logits import is_scaled, key_width, scales_by_width
 from attncli.pipeline.trace import NAMED_STEPS, Trace
 from attncli.problem.labels import past_count
 from attncli.problem.matrix import Matrix
@@ -74,7 +74,7 @@ def _assumed(problem: Problem, trace: Trace, plan: Plan) -> Iterator[str]:
         yield f"score: {' '.join([name, *_parameters(score.parameters)])}"
     if problem.begins == "weights":
         return
-    if "scaled" in trace and problem.begins != "scaled":
+    if is_scaled(plan.at) and plan.at.has("scores"):
         yield f"scale: {_scale(problem, plan)}"
     yield from (f"{name}: {_said(value)}" for name, value in problem.more.items())
     if problem.softcap is not None:

@@ -189,9 +189,9 @@ class ByBlocks:
 
     def _stats(self, look: Look) -> list[str]:
         """The lines of --stats."""
-        from attncli.report.stats import stats_of_blocks
+        from attncli.report.stats import SCORED, stats_of_blocks
 
-        steps = [step for step in ("scores", "scaled", "weights") if step in self.plan]
+        steps = [step for step in (*SCORED, "weights") if step in self.plan]
         rows = ((address, block, hidden) for address, _, block, hidden in self._blocks(steps))
         with placed_by(self.problem):
             return list(stats_of_blocks(rows, self.plan, look))

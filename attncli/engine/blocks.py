@@ -16,7 +16,9 @@ from attncli.pipeline import notes
 from attncli.pipeline.attend import tell_empty, trace_of
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.heads import join_heads, project, spread_to
+from attncli.pipeline.logits import applied_scale
 from attncli.pipeline.state import RowBlock, plain_state
+from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import Trace
 
 Index: TypeAlias = tuple[int, ...]
@@ -25,8 +27,6 @@ Index: TypeAlias = tuple[int, ...]
 _BLOCK_BYTES = 16 * 2**20
 _ARRAYS = 10
 _MOST_ROWS = 256
-# Inputs of n x m stay what they are, so that a file stays a file; they are converted block by block.
-_BY_BLOCK = frozenset({"bias", "kernel", "scores", "scaled", "masked"})
 
 
 @dataclass
@@ -46,15 +46,16 @@ class BlockedAttention:
 
     def __init__(self, inputs: Mapping[str, Array], config: AttentionConfig) -> None:
         arrays = {name: np.asarray(x) for name, x in inputs.items()}
+        # Inputs of n x m stay what they are, so that a file stays a file; they are converted block by block.
         with np.errstate(all="ignore"):
-            self.at = at = plain_state(arrays, config, _BY_BLOCK & arrays.keys())
+            self.at = at = plain_state(arrays, config, frozenset({"bias", *STEPS.beginnings()} - {"weights"}) & arrays.keys())
             self.shape = at.shape
             if at.has("biased"):
                 _ = at["bias_table"]
             for name in ("q", "k", "v"):
                 if at.has(name):
                     _ = at[name]
-            self.scale = at["scale"] if at.has("scaled") and at.begin != "scaled" else None
+            self.scale = applied_scale(at)
         if at.masks:
             at.notes += at.masks.notes
         n, m = self.shape.n, self.shape.m

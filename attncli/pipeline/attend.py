@@ -11,6 +11,7 @@ from attncli.lazy import Array, np
 from attncli.pipeline import notes
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.heads import spread_to
+from attncli.pipeline.logits import applied_scale
 from attncli.pipeline.state import State, plain_state
 from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import Numbered, Trace, wanted
@@ -85,7 +86,7 @@ def trace_of(at: State, keep: tuple[str, ...] | None = None) -> Trace:
     return Trace(
         steps={name: displayed(at, name, at[name]) for name in now},
         score={"name": score.name, **score.parameters} if score else {"name": "given"},
-        scale=at["scale"] if at.has("scaled") and at.begin != "scaled" else 1.0,
+        scale=applied_scale(at),
         mask=at.masks.texts if at.masks else [],
         normalizer=at.normalizer.name,
         query_labels=Numbered("q", at.shape.n),

@@ -86,7 +86,7 @@ def kernel(at: State) -> Any:
     return never_negative(at["similarity"]) if at.score.kernel == "value" else np.exp(at["similarity"])
 
 
-@step("scores", line="logits", axes=QUERY_KEY, per_head=True, begins=True, when=always, formula="f(q, k)",
+@step("scores", line="logits", moments=True, axes=QUERY_KEY, per_head=True, begins=True, when=always, formula="f(q, k)",
       told=_told_scores,
       about="f(q, k), raw", shape="n x m")  # fmt: skip
 def scores(at: State) -> Any:
@@ -103,6 +103,11 @@ def scales_by_width(at: State) -> bool:
     if at.score is not None:
         return at.score.scaled
     return at.begin == "scores" and at.config.d_k is not None
+
+
+def applied_scale(at: State) -> Any:
+    """What the scores are multiplied by here: 1 where nothing scales them, or they begin scaled."""
+    return at["scale"] if at.has("scaled") and at.begin != "scaled" else 1.0
 
 
 def key_width(at: State) -> int:
@@ -134,7 +139,8 @@ def within_support(at: State, s: Any) -> Any:
     return hide(s, at["in_kernel_support"])
 
 
-def _is_scaled(at: State) -> bool:
+def is_scaled(at: State) -> bool:
+    """Whether anything scales the scores."""
     return scales_by_width(at) or at.config.scale is not None or at.config.temperature is not None
 
 
@@ -166,7 +172,7 @@ def _told_scale(at: State) -> tuple[str, str]:
     return f"scores / {below}", rf"\frac{{\mathit{{scores}}}}{{{drawn}}}"
 
 
-@step("scaled", line="logits", axes=QUERY_KEY, per_head=True, begins=True, when=_is_scaled, formula="scores x scale",
+@step("scaled", line="logits", moments=True, axes=QUERY_KEY, per_head=True, begins=True, when=is_scaled, formula="scores x scale",
       told=_told_scale, about="scores x scale", shape="n x m", comes_of="it comes of --scale", settings=("scale", "temperature", "d_k"))  # fmt: skip
 def scaled(at: State) -> Any:
     """scores x scale: for scaled-dot, and where a scale or temperature was given."""

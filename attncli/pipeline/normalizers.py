@@ -22,7 +22,7 @@ class NormalizerEntry(Entry):
     error: how an error of the scores reaches the weights: "relative" to the weight, or "absolute".
     exponentials: whether the weights are shares of e^s, so that there are steps for e^s and its sum.
     of_kernel: whether it takes the values of a kernel. visible_only: whether what a finite mask value hides has
-    weight 0 all the same.
+    weight 0 all the same. default: whether it is taken where nothing is said.
     """
 
     sums_to_one: bool
@@ -31,6 +31,7 @@ class NormalizerEntry(Entry):
     exponentials: bool = False
     of_kernel: bool = False
     visible_only: bool = False
+    default: bool = False
     jumps: bool = False
 
 
@@ -38,8 +39,10 @@ NORMALIZERS: Registry[NormalizerEntry] = Registry("normalizer", NormalizerEntry)
 normalizer = NORMALIZERS
 
 
-def find_normalizer(name: str | Callable[..., Array]) -> NormalizerEntry:
-    """The registered normalizer of that name, or any g(logits, visible) -> (..., n, m)."""
+def find_normalizer(name: str | Callable[..., Array] | None) -> NormalizerEntry:
+    """The registered normalizer of that name (the default one for None), or any g(logits, visible) -> (..., n, m)."""
+    if name is None:
+        return NORMALIZERS.default
     if callable(name):
         hint = "normalizer(logits, visible) gives weights; all three are (..., n, m), visible of booleans"
         check_call(name, "normalizer", ["logits", "visible"], hint)
@@ -57,6 +60,7 @@ def find_normalizer(name: str | Callable[..., Array]) -> NormalizerEntry:
     monotone=True,
     error="relative",
     exponentials=True,
+    default=True,
 )
 def softmax(logits: Array, over: Array) -> Array:
     """The exponentials' shares; the row's maximum is subtracted first, so that large scores are ordinary numbers."""

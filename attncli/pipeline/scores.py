@@ -26,7 +26,7 @@ class ScoreEntry(Entry):
     kernel: None where it is none; else what the function gives, the kernel's "value" or its "log".
     scaled: whether 1/sqrt(d_k) is its default scale. dots: whether it is the plain product q k^T.
     inside: by q, k and parameters, how many numbers it holds for each pair of a query and a key.
-    raw: its formula without the scale.
+    raw: its formula without the scale. default: whether it is taken where nothing is said.
     """
 
     kernel: Kernel
@@ -35,6 +35,7 @@ class ScoreEntry(Entry):
     bilinear: bool = False
     inside: Callable[..., int] = lambda q, k, **parameters: 1
     raw: str = ""
+    default: bool = False
 
 
 SCORES: Registry[ScoreEntry] = Registry("score", ScoreEntry)
@@ -123,6 +124,7 @@ def _number(score: str, name: str, value: Any, *, positive: bool) -> float:
     kernel=None,
     scaled=True,
     dots=True,
+    default=True,
 )
 @score(
     "dot",

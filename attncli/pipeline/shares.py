@@ -29,7 +29,7 @@ def exp(at: State) -> Any:
     return np.exp(at["logits"])
 
 
-@step("sum", line="shares", axes=("query", "feature"), per_head=True, on_request=True, when=_has_exponentials,
+@step("sum", line="shares", made_from=("exp",), axes=("query", "feature"), per_head=True, on_request=True, when=_has_exponentials,
       formula="sum of e^s over the keys", latex=r"\textstyle\sum e^{s}", about="its sum over the keys", shape="n x 1",
       comes_of="it comes of --normalizer softmax")  # fmt: skip
 def total(at: State) -> Any:
@@ -37,7 +37,7 @@ def total(at: State) -> Any:
     return np.sum(at["exp"], axis=-1, keepdims=True)
 
 
-@step("lse", line="shares", axes=("query", "feature"), per_head=True, on_request=True, when=_has_exponentials,
+@step("lse", line="shares", made_from=("logits",), axes=("query", "feature"), per_head=True, on_request=True, when=_has_exponentials,
       formula="ln of the sum of e^s", latex=r"\ln \textstyle\sum e^{s}", about="log of the sum of e^s, stable",
       shape="n x 1", comes_of="it comes of --normalizer softmax")  # fmt: skip
 def lse(at: State) -> Any:
@@ -47,7 +47,9 @@ def lse(at: State) -> Any:
 
 def kernel_values(at: State) -> Any:
     """The kernel itself, unless something was done to its logarithm."""
-    changed = any(at.has(name) for name in ("scaled", "capped", "biased")) or at.is_given("scores", "masked")
+    line = at.line("logits")
+    after = line[line.index("scores") + 1 :]
+    changed = any(name != "masked" for name in after) or at.is_given("scores", "masked")
     return np.exp(at["logits"]) if changed else at["kernel"]
 
 
@@ -102,7 +104,7 @@ def _as_weights(at: State, weights: Any) -> Any:
     return weights
 
 
-@step("weights", line="shares", axes=QUERY_KEY, per_head=True, begins=True, hides=True, when=always,
+@step("weights", line="shares", made_from=("sum", "exp"), axes=QUERY_KEY, per_head=True, begins=True, hides=True, when=always,
       formula="the normalizer over the keys", told=lambda at: (at.normalizer.formula or at.normalizer.name,
       at.normalizer.latex or rf"\text{{{at.normalizer.name}}}"), about="after the normalizer", shape="n x m",
       settings=("empty_rows", "normalizer"))  # fmt: skip
@@ -125,7 +127,7 @@ def contributing(at: State) -> Any:
     return at["counted"] if at.config.empty_rows in ("zero", "error") else at["counted"] | at["empty"]
 
 
-@step("heads", line="output", axes=QUERY_FEATURE, per_head=True, when=lambda at: at.has("V") and at.heads > 1,
+@step("heads", line="output", made_from=("weights", "V"), axes=QUERY_FEATURE, per_head=True, when=lambda at: at.has("V") and at.heads > 1,
       formula="weights V", latex=r"\mathit{weights} \cdot V", about="weights times V, one a head", shape="H x n x d_v",
       comes_of="it comes of V and --heads, 2 or more")  # fmt: skip
 def heads(at: State) -> Any:

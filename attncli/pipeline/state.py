@@ -21,7 +21,7 @@ from attncli.pipeline.dtypes import common_dtype
 from attncli.pipeline.heads import as_matrix, common_leading, repeat_heads, split_heads
 from attncli.pipeline.masking import Masks, ScoreIndices, ScoreShape
 from attncli.pipeline.normalizers import NormalizerEntry, find_normalizer
-from attncli.pipeline.scores import ScoreSpec, score_spec
+from attncli.pipeline.scores import SCORES, ScoreSpec, score_spec
 from attncli.pipeline.steps import STEPS, Line, Step
 
 _UPSTREAM = ("query", "key", "logits", "shares")
@@ -216,7 +216,7 @@ class State:
         """The score function; None where a problem begins later and names none."""
         if self.config.score is not None or self.begin is not None:
             return self.config.score
-        return score_spec(DEFAULT_SCORE)
+        return score_spec(SCORES.default.name)
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
@@ -271,9 +271,6 @@ class State:
     def spread(self, name: str, x: Any) -> Any:
         """Keys or values of G heads, one for each query head."""
         return repeat_heads(name, x, self.heads)
-
-
-DEFAULT_SCORE = "scaled-dot"
 
 
 def plain_state(arrays: Mapping[str, Array], config: AttentionConfig, keep: frozenset[str] = frozenset()) -> State:

@@ -38,8 +38,9 @@ class Step(Entry):
     axes: what its rows and columns count, tokens as rows. when: whether a problem has it. about, shape: for `list`.
     told: its formula in text and in LaTeX, where these depend on the problem.
     shown: whether it is one of the named steps; else a value inside. on_request: shown only when asked for.
-    truth: whether it is booleans. per_head: whether it has an axis of heads. hides: whether its hidden cells are drawn as such.
+    truth: whether it is booleans. moments: whether --stats tells its mean and variance. per_head: whether it has an axis of heads. hides: whether its hidden cells are drawn as such.
     settings: the names of those settings that it is made by; setting: one that it brings along itself.
+    made_from: the steps, or lines, that it is made from, where that is not the step before it in its line.
     begins: whether a problem may begin there. comes_of: what brings it about.
     """
 
@@ -52,12 +53,14 @@ class Step(Entry):
     shown: bool = True
     on_request: bool = False
     truth: bool = False
+    moments: bool = False
     per_head: bool = False
     hides: bool = False
     begins: bool = False
     comes_of: str = ""
     settings: tuple[str, ...] = ()
     setting: Setting | None = None
+    made_from: tuple[str, ...] = ()
 
     @property
     def rows(self) -> Axis:
@@ -73,6 +76,10 @@ class Step(Entry):
     def is_pairs(self) -> bool:
         """Whether it is a table of queries and keys."""
         return self.axes == QUERY_KEY
+
+
+# What the first step of a line is made from: the last ones of these.
+_BEFORE_LINE: dict[str, tuple[str, ...]] = {"logits": ("query", "key"), "shares": ("logits",), "output": ("shares", "value")}
 
 
 class StepRegistry(Registry[Step]):
@@ -125,6 +132,18 @@ class StepRegistry(Registry[Step]):
         if line not in self._lines:
             self._lines[line] = [entry for entry in self if entry.line == line]
         return self._lines[line]
+
+    def sources(self, name: str) -> list[str]:
+        """The named steps that a step is made from, whether or not a problem has them."""
+        entry = self.find(name)
+        line = [each.name for each in self.of_line(entry.line) if each.shown]
+        if not entry.made_from and name in line[1:]:
+            return [line[line.index(name) - 1]]
+        found = []
+        for source in entry.made_from or _BEFORE_LINE.get(entry.line, ()):
+            of_line = [each.name for each in self.of_line(source) if each.shown]  # type: ignore[arg-type]
+            found += of_line[-1:] if of_line else [source]
+        return found
 
     def made_by(self, begin: str) -> list[str]:
         """The settings that have no effect on a problem that begins at that step."""

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, overload
 from attncli.errors import InputError
 from attncli.lazy import Array, np
 from attncli.pipeline import definition  # noqa: F401  (it registers the steps)
+from attncli.pipeline.normalizers import NORMALIZERS
+from attncli.pipeline.scores import SCORES
 from attncli.pipeline.steps import NAMED_STEPS, STEPS, parse_address
 
 
@@ -64,10 +66,10 @@ class Trace:
     steps: dict[str, Array]
     attention: str = "attend"
     layout: str = "rows"
-    score: dict[str, Any] = field(default_factory=lambda: {"name": "scaled-dot"})
+    score: dict[str, Any] = field(default_factory=lambda: {"name": SCORES.default.name})
     scale: float = 1.0
     mask: list[str] = field(default_factory=list)
-    normalizer: str = "softmax"
+    normalizer: str = field(default_factory=lambda: NORMALIZERS.default.name)
     query_labels: Sequence[str] = field(default_factory=list)
     key_labels: Sequence[str] = field(default_factory=list)
     labelled: bool = False

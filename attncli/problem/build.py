@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from attncli.errors import AttnError, Place, raise_all
+from attncli.pipeline.scores import SCORES
 from attncli.problem.contradictions import contradictions, infer_attention
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
@@ -97,7 +98,7 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
         attention=values.pop("attention", None) or infer_attention(given),
         layout=layout,
         weight_layout=values.pop("weight_layout", None) or rules.get("weight_layout", own),
-        score=score if score is not None or given & {*LATER_STEPS} else ScoreChoice(rules.get("score", "scaled-dot")),
+        score=score if score is not None or given & {*LATER_STEPS} else ScoreChoice(rules.get("score") or SCORES.default.name),
         masks=values.pop("mask", []),
         mask_value=values.pop("mask_value", rules.get("mask_value", float("-inf"))),
         empty_rows=values.pop("empty_rows", rules.get("empty_rows", "zero")),
@@ -117,7 +118,7 @@ def _score(
         return score
     place = settings["param"].place
     if score is None:
-        return ScoreChoice(default or "scaled-dot", parameters, place)
+        return ScoreChoice(default or SCORES.default.name, parameters, place)
     return replace(score, parameters={**score.parameters, **parameters})
 
 

@@ -15,6 +15,7 @@ from attncli.errors import AttnError
 from attncli.lazy import Array, np
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.masks import Masks, MaskSpec, ScoreShape, mask_spec
+from attncli.pipeline.normalizers import find_normalizer
 from attncli.pipeline.trace import Trace
 from attncli.problem.labels import key_labels, past_count, query_labels
 from attncli.problem.matrix import Matrix
@@ -97,7 +98,7 @@ class Plan:
             attention=self.problem.attention,
             layout=self.problem.layout,
             mask=self.masks.texts,
-            normalizer=str(getattr(self.problem.normalizer, "__name__", self.problem.normalizer)),
+            normalizer=find_normalizer(self.problem.normalizer).name,
             query_labels=[row.query for row in rows],
             key_labels=self.keys[:m],
             labelled=True,

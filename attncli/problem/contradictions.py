@@ -12,6 +12,7 @@ from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 from attncli.problem.reading import split_stage
 from attncli.problem.settings import LATER_STEPS
+from attncli.problem.values import ScoreChoice
 
 
 def infer_attention(given: set[str]) -> str:
@@ -125,7 +126,7 @@ def _numbers(problem: Problem, said: set[str]) -> Iterator[AttnError]:
     if problem.scale is not None and problem.temperature is not None:
         yield _error(problem, "temperature", "scale and temperature are both given",
                      "temperature T is a scale of 1/T on top of the default one: leave one out")
-    needs_width = problem.score is not None and problem.score.score == "scaled-dot" and problem.scale is None
+    needs_width = problem.score is not None and _is_scaled(problem.score) and problem.scale is None
     if needs_width and problem.d_k is None and problem.begins in ("scores", "kernel"):
         yield _error(problem, "score", "the scale 1/sqrt(d_k) of scaled-dot needs d_k, which the scores do not tell",
                      "give d_k or scale beside the scores; without `score` they are not scaled")
@@ -136,6 +137,10 @@ def _numbers(problem: Problem, said: set[str]) -> Iterator[AttnError]:
     if "kv_heads" in said and problem.heads is None:
         yield _error(problem, "kv_heads", "kv_heads is given without heads",
                      "heads says how many query heads there are")
+
+
+def _is_scaled(score: ScoreChoice) -> bool:
+    return isinstance(score.score, str) and score.score in SCORES and SCORES.find(score.score).scaled
 
 
 def _stages(problem: Problem) -> Iterator[AttnError]:

@@ -46,7 +46,7 @@ class Problem:
     masks: list[MaskChoice] = field(default_factory=list)
     mask_value: float = float("-inf")
     empty_rows: str = "zero"
-    normalizer: str | Callable[..., Any] = "softmax"
+    normalizer: str | Callable[..., Any] | None = None
     alignment: str = "top-left"
     like: str | None = None
     dtype: str | None = None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from attncli.pipeline.scores import SCORES
+
 
 class Profile(NamedTuple):
     """What a system does where it was left unsaid; about says where the numbers come from."""
 
     about: str
-    score: str = "scaled-dot"
+    score: str = ""
     mask_value: float = float("-inf")
     empty_rows: str = "zero"
     causal: str = "top-left"
@@ -19,6 +21,7 @@ class Profile(NamedTuple):
         """The rules by name, without the sentence about them."""
         rules = self._asdict()
         del rules["about"]
+        rules["score"] = self.score or SCORES.default.name
         return rules
 
 

@@ -131,7 +131,10 @@ class _Writer:
         if begins not in ("weights", "masked"):
             rules["mask_value"] = _plain(problem.mask_value)
         if begins != "weights":
-            rules |= {"empty_rows": problem.empty_rows, "normalizer": _named(problem.normalizer, "normalizer")}
+            rules |= {
+                "empty_rows": problem.empty_rows,
+                "normalizer": None if problem.normalizer is None else _named(problem.normalizer, "normalizer"),
+            }
         return rules
 
     def hand(self, step: str, hand: Hand) -> Any:

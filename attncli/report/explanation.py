@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from attncli.pipeline.steps import NAMED_STEPS
 from attncli.registry import Registry
 from attncli.report.look import Look
 from attncli.report.notation import LATEX, TEXT, Notation
@@ -98,10 +99,7 @@ def comparison(writing: Writing, section: Section, line: Line) -> str:
 def label(writing: Writing, section: Section, cell: Cell) -> tuple[str, list[str]]:
     """A cell's step and its labels, as it lies in the layout: (`scores`, [`it`, `animal`])."""
     trace, working = writing.explanation.trace, section.working
-    kinds = {"K": ("key", "feature"), "V": ("key", "feature")}.get(cell.step)
-    if kinds is None:
-        scores = cell.step in ("kernel", "scores", "scaled", "capped", "biased", "masked", "exp", "weights")
-        kinds = ("query", "key" if scores else "feature")
+    kinds = NAMED_STEPS[cell.step].axes if cell.step in NAMED_STEPS else ("query", "feature")
     names = {"query": trace.query_labels, "key": trace.key_labels}
     offset = working.offsets.get(cell.step, 0)
     labels = [

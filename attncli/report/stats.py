@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attncli.lazy import Array, np
 from attncli.pipeline.normalizers import NORMALIZERS
+from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import Trace
 from attncli.report.look import Look, pad, widths
 from attncli.report.moments import Moments, entropy
@@ -14,6 +15,10 @@ from attncli.report.sheet import part_name
 
 # Some rows of one matrix: the address of its weights, scores and scaled scores by name with the weights, hidden cells.
 Rows = tuple[str, dict[str, Array], Array | None]
+
+
+# The scores before and after scaling, whose moments are told.
+SCORED = tuple(each.name for each in STEPS.of_line("logits") if each.moments)
 
 
 def stats(trace: Trace, look: Look) -> Iterator[str]:
@@ -28,7 +33,7 @@ def _matrices(trace: Trace) -> Iterator[Rows]:
     """Each matrix as one block."""
     for address in trace.parts("weights"):
         part = address.removeprefix("weights")
-        steps = {name: _by_query(trace, name + part) for name in ("scores", "scaled", "weights") if name in trace}
+        steps = {name: _by_query(trace, name + part) for name in (*SCORED, "weights") if name in trace}
         hidden = trace.hidden(address)
         yield address, steps, hidden if hidden is None or trace.layout == "rows" else hidden.mT
 
@@ -46,7 +51,7 @@ def stats_of_blocks(blocks: Iterable[Rows], trace: Trace, look: Look) -> Iterato
     sections: dict[str, tuple[dict[str, Moments], list[float | None]]] = {}
     for address, steps, hidden in blocks:
         moments, entropies = sections.setdefault(address, ({}, []))
-        for name in steps.keys() & {"scores", "scaled"}:
+        for name in steps.keys() & {*SCORED}:
             moments.setdefault(name, Moments()).add(steps[name])
         if known:
             entropies += _entropies(steps["weights"], hidden)
@@ -54,7 +59,7 @@ def stats_of_blocks(blocks: Iterable[Rows], trace: Trace, look: Look) -> Iterato
         if head := part_name(trace, address):
             yield from ([""] if number else [])
             yield head
-        yield from (_told(name, moments[name], look) for name in ("scores", "scaled") if name in moments)
+        yield from (_told(name, moments[name], look) for name in SCORED if name in moments)
         if known:
             yield from _listed(trace.labels(address)[trace.layout == "columns"], entropies, look)
         else:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from attncli.lazy import Array, np
 from attncli.pipeline.attend import tell, trace_of
 from attncli.pipeline.heads import as_matrix, join_heads, repeat_heads, split_heads
-from attncli.pipeline.scores import ScoreSpec, score_spec
+from attncli.pipeline.logits import is_scaled
+from attncli.pipeline.scores import SCORES, ScoreSpec, score_spec
 from attncli.pipeline.state import State, plain_state
 from attncli.pipeline.trace import NAMED_STEPS, Trace
 from attncli.problem.labels import set_labels
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 JOINED = ("X", "Y", "Q", "K", "V", "output", "output_back", "past_k", "past_v")
 # Each step from the scores on is made from the last of those before it that the problem has.
-CHAIN = ("kernel", "scores", "scaled", "capped", "biased", "masked")
 
 
 class Frame:
@@ -93,20 +93,20 @@ class Frame:
 
     def before(self, step: str) -> str:
         """The step of the scores that this one is made from."""
-        end = CHAIN.index(step) if step in CHAIN else len(CHAIN)
-        return next(name for name in reversed(CHAIN[:end]) if self.has(name))
+        line = self.at.line("logits")
+        return line[line.index(step) - 1] if step in line else line[-1]
 
     @property
     def root(self) -> float | None:
         """sqrt(d_k), where the scale is its reciprocal (over the temperature); None where another scale was given."""
-        if self.rules.scale is not None or not self.has("scaled") or self.scale in (0, 1):
+        if self.rules.scale is not None or not is_scaled(self.at) or self.scale in (0, 1):
             return None
         return 1 / (self.scale * (self.rules.temperature or 1))
 
     @property
     def score(self) -> ScoreSpec:
         """The score, its parameters in double precision."""
-        score = self.rules.score or score_spec("scaled-dot")
+        score = self.rules.score or score_spec(SCORES.default.name)
         doubles = {
             name: np.asarray(value, dtype=np.float64) if isinstance(value, np.ndarray) else value
             for name, value in score.parameters.items()

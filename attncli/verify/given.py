@@ -10,27 +10,11 @@ from typing import Self
 
 from attncli.lazy import Array, np
 from attncli.pipeline.masks import Masks, ScoreShape
+from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import NAMED_STEPS
 from attncli.verify.frame import Frame
 from attncli.verify.pipeline import Pipeline
 from attncli.verify.written import Written
-
-# What a step is made from. Steps that a problem does not have are passed through: a mask that nobody asked for
-# happens there, too.
-_BEFORE: dict[str, tuple[str, ...]] = {
-    "output": ("heads",),
-    "heads": ("weights", "V"),
-    "weights": ("sum", "exp"),
-    "sum": ("exp",),
-    "lse": ("masked",),
-    "exp": ("masked",),
-    "masked": ("biased",),
-    "biased": ("capped",),
-    "capped": ("scaled",),
-    "scaled": ("scores",),
-    "scores": ("kernel",),
-    "kernel": ("Q", "K"),
-}
 
 
 class Given(Pipeline):
@@ -60,6 +44,7 @@ class Given(Pipeline):
     @cached_property
     def open(self) -> frozenset[str]:
         """The steps in which the mistake may have happened: the wrong one, and unwritten ones on the way to it."""
+        # Steps that a problem lacks are passed through: a mask that nobody asked for happens there, too.
         found: set[str] = set()
         waiting = [self.target]
         while waiting:
@@ -69,7 +54,7 @@ class Given(Pipeline):
             if name in found or (closed and name != self.target):
                 continue
             found.add(name)
-            waiting += _BEFORE.get(name, ())
+            waiting += STEPS.sources(name)
         return frozenset(found)
 
     @cached_property
@@ -153,7 +138,7 @@ class Given(Pipeline):
 
     def _starting(self) -> list[str]:
         """The written steps from whose numbers the target follows."""
-        found, waiting = [], list(_BEFORE.get(self.target, ()))
+        found, waiting = [], STEPS.sources(self.target)
         while waiting:
             name = waiting.pop()
             if name in found:
@@ -161,7 +146,7 @@ class Given(Pipeline):
             if name in self.hand:
                 found.append(name)
             elif name not in self.frame.inputs:
-                waiting += _BEFORE.get(name, ())
+                waiting += STEPS.sources(name)
         return found
 
     def shifted(self, signs: Mapping[str, Array]) -> Self:

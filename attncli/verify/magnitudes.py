@@ -44,7 +44,7 @@ class Magnitudes:
         # The step whose size tells how large the scores are, where they are no dot products.
         self.spread = None
         if not self.dots and at.begin != "weights":
-            self.spread = at.begin if at.begin in ("scaled", "masked") else "scores"
+            self.spread = "scores" if at.has("scores") else at.begin
         self.raw_largest = np.zeros((*shape, 1))
         self.sums = np.zeros((*shape, v.shape[-1] if v is not None and self.has_v else 0))
         self.extra = np.zeros(self.sums.shape) if self.has_v and "W_V" in inputs else None
@@ -53,7 +53,7 @@ class Magnitudes:
     @property
     def scale(self) -> float:
         """What multiplies the scores."""
-        return 1.0 if self.blocked.scale is None else float(self.blocked.scale)
+        return float(self.blocked.scale)
 
     @property
     def largest(self) -> Array:
@@ -181,7 +181,7 @@ class Magnitudes:
             own_q = own_q @ size_of(at.parameters["W"])
         lengths = np.linalg.norm(own_k, axis=1)
         longest: Array | float = lengths.max(initial=0)
-        masked = self.at.masks is not None and not {"scores", "scaled"} & {*self.steps}
+        masked = self.at.masks is not None and not {name for name in at.line("logits") if name != "masked"} & {*self.steps}
         if weights is not None and masked and longest > _FAR * np.median(lengths):
             longest = np.where(weights != 0, lengths, 0).max(axis=1, keepdims=True, initial=0)
         of_q = np.linalg.norm(own_q, axis=1, keepdims=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from attncli.lazy import Array, np
 from attncli.pipeline.masks import Masks
+from attncli.pipeline.steps import STEPS
 from attncli.verify.given import Given
 from attncli.verify.mistakes import Change, Changes, mistake
 
@@ -142,10 +143,13 @@ def finite_mask_value(given: Given) -> Changes:
             yield Change({"masked": added}, f"{value:g} was added to hidden scores, which is not enough to hide them")
 
 
-@mistake("masked-early", at=("scores", "scaled", "capped", "biased"), simplicity=2)
+_BEFORE_MASK = tuple(each.name for each in STEPS.of_line("logits") if STEPS.order(each.name) < STEPS.order("masked"))
+
+
+@mistake("masked-early", at=_BEFORE_MASK, simplicity=2)
 def masked_early(given: Given) -> Changes:
     """Hidden cells are hidden already, before the step that hides them."""
-    if given.shown is None or given.target not in ("scores", "scaled", "capped", "biased"):
+    if given.shown is None or given.target not in _BEFORE_MASK:
         return
     for value, told in ((given.rules.mask_value, f"{given.rules.mask_value:g}"), (0.0, "0")):
         text = f"hidden cells are {told} already: {given.target} has all its numbers, and hiding is the step masked"

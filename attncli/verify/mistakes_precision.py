@@ -29,7 +29,7 @@ def half_accumulation(given: Given) -> Changes:
     for name, rounded in ROUNDINGS.items():
         if given.target in ("heads", "output") and "v" in given:
             yield from _values_summed(given, name, rounded)
-        if "scores" in given.open and "q" in given and given.frame.score.name in ("dot", "scaled-dot"):
+        if "scores" in given.open and "q" in given and given.frame.score.dots:
             yield from _scores_summed(given, name, rounded)
 
 
@@ -37,7 +37,7 @@ def _values_summed(given: Given, name: str, rounded: Round) -> Iterator[Change]:
     text = f"the sum of weights times V was held in {name}, not in float32"
     for run in _RUNS:
         yield Change({"heads": _summed(rounded(given["weights"]), given["v"], run, rounded)}, text, given.target)
-    if given.exact.normalizer != "softmax" or given.begin == "weights":
+    if not given.exponentials or given.begin == "weights":
         return
     shifted = np.exp(given.logits - given.logits.max(axis=-1, keepdims=True))
     below = shifted.sum(axis=-1, keepdims=True)

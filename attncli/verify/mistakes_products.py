@@ -15,7 +15,7 @@ _TRANSPOSED = ("Q", "K", "V", "weights", "output")
 
 def _dots(given: Given) -> bool:
     """Whether the scores are plain dot products of q and k."""
-    return "q" in given and "k" in given and given.frame.score.name in ("dot", "scaled-dot")
+    return "q" in given and "k" in given and given.frame.score.dots
 
 
 def _scores(given: Given, product: Array, text: str) -> Changes:

@@ -11,7 +11,7 @@ from attncli.verify.mistakes import Change, Changes, mistake
 
 
 def _softmax(given: Given) -> bool:
-    return given.exact.normalizer == "softmax" and given.begin != "weights"
+    return given.exponentials and given.begin != "weights"
 
 
 @mistake("softmax-over-queries", at=("weights",), source="the axis of a softmax", simplicity=2, whole=True)
@@ -96,7 +96,7 @@ def no_softmax(given: Given) -> Changes:
 @mistake("softmax-unasked", at=("weights",), simplicity=3)
 def softmax_unasked(given: Given) -> Changes:
     """A softmax was taken, which this problem does not do."""
-    if given.exact.normalizer not in ("softmax", "none") and given.begin != "weights":
+    if given.exponentials is False and given.exact.normalizer != "none" and given.begin != "weights":
         text = f"a softmax was taken; this problem asks for {given.exact.normalizer}"
         yield Change({"weights": given.normalized(given.logits)}, text)
 

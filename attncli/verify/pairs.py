@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from attncli.lazy import Array, np
+from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import NAMED_STEPS
-from attncli.verify.frame import CHAIN
 from attncli.verify.given import Given
 from attncli.verify.mistakes import MistakeEntry
 from attncli.verify.search import Search, Tried, stacked
@@ -71,7 +71,7 @@ def _all_at_once(search: Search, firsts: list[Tried]) -> Given:
                 made[name] = np.zeros(len(firsts), dtype=bool)
             steps[name][places] = np.broadcast_to(array, (len(places), bases, *tail))
             made[name][places] = True
-    for name in sorted(steps, key=lambda name: CHAIN.index(name) if name in CHAIN else -1):
+    for name in sorted(steps, key=STEPS.order):
         steps[name][~made[name]] = _unmistaken(search, name, steps, ~made[name])
     given = search.given.after({})
     spread = {name: array for name, array in search.given.steps.items() if len(array) > 1}
@@ -82,9 +82,10 @@ def _all_at_once(search: Search, firsts: list[Tried]) -> Given:
 
 def _unmistaken(search: Search, name: str, steps: Mapping[str, Array], places: Array) -> Array:
     """A step where no first mistake makes it another; one that the problem does not have hands on what came."""
-    if name not in CHAIN or name in search.given:
+    line = [each.name for each in STEPS.of_line("logits")]
+    if name not in line or name in search.given:
         return search.given[name]
-    earlier = [before for before in CHAIN[: CHAIN.index(name)] if before in steps or before in search.given]
+    earlier = [before for before in line[: line.index(name)] if before in steps or before in search.given]
     return steps[earlier[-1]][places] if earlier[-1] in steps else search.given[earlier[-1]]
 
 

@@ -14,6 +14,7 @@ from typing import Self
 
 from attncli.lazy import Array, np
 from attncli.pipeline.heads import project
+from attncli.pipeline.logits import is_scaled
 from attncli.pipeline.normalizers import find_normalizer
 from attncli.pipeline.steps import STEPS
 from attncli.verify.frame import Frame
@@ -46,7 +47,12 @@ class Pipeline:
     @property
     def has_scale(self) -> bool:
         """Whether this problem has a step `scaled`."""
-        return "scaled" in self.exact.steps
+        return is_scaled(self.at) and self.at.begin not in ("masked", "weights")
+
+    @property
+    def exponentials(self) -> bool:
+        """Whether the weights are shares of e^s."""
+        return self.frame.normalizer.exponentials
 
     @property
     def shown(self) -> Array | None:
@@ -71,10 +77,9 @@ class Pipeline:
         return np.ones((1,) * (self.frame.sequences + 4), bool) if visible is None else self.table(self.frame.at["visible"])
 
     def before(self, step: str) -> Array:
-        """The logits as they come to `capped`, `biased`, `masked` or the normalizer ("weights")."""
-        chain = ("scores", "scaled", "capped", "biased", "masked", "weights")
-        earlier = [name for name in chain[: chain.index(step)] if name in self.steps]
-        return self.steps[earlier[-1]]
+        """The logits as they come to a later step of theirs, or to the normalizer ("weights")."""
+        line = [each.name for each in STEPS.of_line("logits") if STEPS.order(each.name) < STEPS.order(step)]
+        return self.steps[next(name for name in reversed(line) if name in self.steps)]
 
     @property
     def logits(self) -> Array:
@@ -87,7 +92,7 @@ class Pipeline:
             return logits
         return np.where(self.visible, logits, -np.inf)
 
-    def normalized(self, logits: Array, visible: Array | None = None, normalizer: str = "softmax") -> Array:
+    def normalized(self, logits: Array, visible: Array | None = None, normalizer: str | None = None) -> Array:
         """Weights of other logits; -inf is hidden."""
         shows = ~np.isneginf(logits) if visible is None else visible
         weights: Array = find_normalizer(normalizer).function(logits, np.broadcast_to(shows, logits.shape))

@@ -111,7 +111,7 @@ class _Bounds:
                 raw, scaled = (off * (1 + np.minimum(np.exp(-exact), 1e12)) for off in (raw, scaled))
         if step == "scores":
             return Right(exact, 2 * u, raw + tiny)
-        if step in ("scaled", "capped", "biased", "masked"):
+        if step in self.at.line("logits"):
             return Right(exact, 4 * u, scaled + (2 * u * largest if step in ("biased", "masked") else 0) + tiny)
         if step == "lse":
             return Right(exact, 2 * u, scaled + 4 * u + (m + 8) * v)

@@ -12,13 +12,12 @@ from itertools import combinations
 
 from attncli.lazy import Array, np
 from attncli.pipeline.heads import join_heads
+from attncli.pipeline.steps import NAMED_STEPS
 from attncli.verify.given import Given
 from attncli.verify.mistakes import Change, Changes, mistake, number
 
 _PRODUCTS = ("Q", "K", "V", "scores", "heads", "output")
-_CELLS = (
-    "Q", "K", "V", "kernel", "scores", "scaled", "capped", "biased", "masked", "exp", "weights", "heads", "output",
-)  # fmt: skip
+_CELLS = tuple(name for name, entry in NAMED_STEPS.items() if entry.line not in ("data", "back") and "feature" not in entry.axes[:1] and name not in ("sum", "lse"))
 _UNLIKE = ("Q", "K", "V", "scores", "weights")
 _MOST = 3000  # slips that are tried in one unwritten step
 
@@ -41,7 +40,7 @@ def product_of(given: Given, step: str) -> Product | None:
             return None
         return Product(given[source], weight, _numbered("feature", len(weight)))
     if step == "scores":
-        if given.begin is not None or "q" not in given or frame.score.name not in ("dot", "scaled-dot"):
+        if given.begin is not None or "q" not in given or not frame.score.dots:
             return None
         return Product(given["q"], given["k"].mT, _numbered("feature", given["k"].shape[-1]))
     if step == "heads":
@@ -154,7 +153,7 @@ def product_wrong(given: Given) -> Changes:
 
 def _left_out_of_sum(given: Given) -> Changes:
     """One exponential that is missing in the sum of its row."""
-    if "sum" not in given.open or not given.deep or given.exact.normalizer != "softmax" or given.begin == "weights":
+    if "sum" not in given.open or not given.deep or not given.exponentials or given.begin == "weights":
         return
     exponentials = given["exp"]
     cells = np.argwhere(exponentials[0] > 0)
