@@ -9,5 +9,5 @@ from tests.inside import MISTAKES
 def test_every_mistake_says_where_and_how_simple_it_is() -> None:
     for entry in MISTAKES:
         assert entry.help.endswith("."), entry.name
-        assert set(entry.facts["at"]) <= set(names("steps")), entry.name
-        assert isinstance(entry.facts["simplicity"], int), entry.name
+        assert set(entry.at) <= set(names("steps")), entry.name
+        assert isinstance(entry.simplicity, int), entry.name
