@@ -239,7 +239,10 @@ def visible(at: State) -> Any:
     """Where a query sees a key: in reach, not barred by the bias, shown by every mask."""
     if at.is_given("masked"):  # a number that stands there is one like any other
         return ~np.isneginf(at["masked"])
-    return at["in_kernel_support"] & at["allowed_by_bias"] & at["shown"]
+    sees = at["shown"]
+    if at.begin is not None or at.has("kernel"):
+        sees = at["in_kernel_support"] & sees
+    return at["allowed_by_bias"] & sees if has_bias(at) else sees
 
 
 @value("normalized_over", "fact", truth=True)
@@ -247,7 +250,7 @@ def normalized_over(at: State) -> Any:
     """Where a key has a say in the normalizer: visible, or hidden by a finite mask value in a row that sees some."""
     if np.isneginf(at.config.mask_value) or at.masks is None or at.is_given("masked"):
         return at["visible"]
-    sees = np.any(at["visible"], axis=-1, keepdims=True)
+    sees = at["visible"].any(axis=-1, keepdims=True)
     return at["visible"] | (sees & ~at["shown"])
 
 

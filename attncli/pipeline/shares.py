@@ -73,7 +73,7 @@ def counted(at: State) -> Any:
 @value("empty", "fact", truth=True)
 def empty(at: State) -> Any:
     """Which queries see no key, or only kernel values whose sum is 0, (..., n, 1)."""
-    nothing = ~np.any(at["visible"], axis=-1, keepdims=True) | (at.shape.m == 0)
+    nothing = ~at["visible"].any(axis=-1, keepdims=True) | (at.shape.m == 0)
     if at.normalizer.of_kernel and not at.has("kernel") and at.begin != "weights":
         total = np.sum(np.where(at["counted"], at["logits"], 0.0), axis=-1, keepdims=True)
         nothing = nothing | is_zero(total)
@@ -114,7 +114,7 @@ def weights(at: State) -> Any:
         shares = at["exp"] / at["sum"]
     else:
         shares = _as_weights(at, normalized(at["to_normalize"], at["counted"], at.normalizer))
-    if at.shape.n and np.any(at["empty"]):
+    if at.shape.n and at["empty"].any():
         return np.where(at["empty"], at.scalar(at["empty_weight"]), shares)
     return shares
 
@@ -139,7 +139,7 @@ def heads(at: State) -> Any:
 def attended(at: State) -> Any:
     """weights V, of one head too."""
     attended = averaged(at["weights"], at.spread("V", at.latest("value")), at["contributing"])
-    if at.config.empty_rows == "nan" and at.begin != "weights" and np.any(at["empty"]):
+    if at.config.empty_rows == "nan" and at.begin != "weights" and at["empty"].any():
         return np.where(at["empty"], at.scalar(math.nan), attended)
     return attended
 
@@ -174,7 +174,7 @@ def weights_back(at: State) -> Any:
     """The same scores, normalized for each key over the queries; a key that no query may see has weights 0."""
     x, over = at["to_normalize_back"], at["counted_back"]
     shares = _as_weights(at, normalized(x, over, at.normalizer))
-    nothing = ~np.any(over, axis=-1, keepdims=True)
+    nothing = ~over.any(axis=-1, keepdims=True)
     return np.where(nothing, at.scalar(0.0), shares) if nothing.any() else shares
 
 

@@ -75,6 +75,7 @@ class State:
         self._computed: dict[str, Any] = {}
         self._has: dict[str, bool] = {}
         self._lines: dict[str, list[str]] = {}
+        self._names: list[Step] = []
         if like is not None:
             self._learn(like)
 
@@ -104,9 +105,11 @@ class State:
 
     def __getitem__(self, name: str) -> Any:
         """The numbers of a step that later ones start from: given ones, else computed."""
-        if name not in self._steps:
-            self._steps[name] = self._started(name)
-        return self._steps[name]
+        x = self._steps.get(name)
+        if x is None:
+            plain = self.between is None and name not in self.given
+            x = self._steps[name] = self.computed(name) if plain else self._started(name)
+        return x
 
     def _started(self, name: str) -> Any:
         given = self.given.get(name)
@@ -126,11 +129,12 @@ class State:
 
     def computed(self, name: str) -> Any:
         """What a step gives from those before it, whatever stands in its place."""
-        if name not in self._computed:
+        x = self._computed.get(name)
+        if x is None:
             entry = STEPS.find(name)
             begun = entry.begins and name in self.inputs
-            self._computed[name] = self.begun(name) if begun else self.compute(entry)
-        return self._computed[name]
+            x = self._computed[name] = self.begun(name) if begun else self.compute(entry)
+        return x
 
     def compute(self, entry: Step) -> Any:
         """The function of a step, called."""
@@ -153,9 +157,9 @@ class State:
 
     def names(self, *, on_request: bool = False) -> list[str]:
         """The named steps that this problem has, in order."""
-        return [
-            entry.name for entry in STEPS if entry.shown and (on_request or not entry.on_request) and self.has(entry.name)
-        ]
+        if not self._names:
+            self._names += [entry for entry in STEPS.named() if self.has(entry.name)]
+        return [entry.name for entry in self._names if on_request or not entry.on_request]
 
     def line(self, line: Line) -> list[str]:
         """The names of a line that the problem has, in order."""

@@ -120,6 +120,7 @@ class StepRegistry(Registry[Step]):
     def _forget(self) -> None:
         self._order: dict[str, int] = {}
         self._lines: dict[str, list[Step]] = {}
+        self._named: list[Step] = []
 
     def order(self, name: str) -> int:
         """The place of a step in the pipeline."""
@@ -132,6 +133,12 @@ class StepRegistry(Registry[Step]):
         if line not in self._lines:
             self._lines[line] = [entry for entry in self if entry.line == line]
         return self._lines[line]
+
+    def named(self) -> list[Step]:
+        """The named steps, in order."""
+        if not self._named:
+            self._named += [entry for entry in self if entry.shown]
+        return self._named
 
     def sources(self, name: str) -> list[str]:
         """The named steps that a step is made from, whether or not a problem has them."""
