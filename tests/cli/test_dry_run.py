@@ -32,7 +32,7 @@ def _given(folder: Path) -> list[Path]:
 def test_nothing_is_computed(cli: Cli, folder: Path) -> None:
     """A score that nobody may ask: of a small problem, of a large one, of stages."""
 
-    @SCORES("never", formula="0")
+    @SCORES("never", formula="0", kernel=None)
     def never(q: object, k: object) -> object:
         """Nothing."""
         raise AssertionError("something was computed")
