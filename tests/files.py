@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 
-def problem_file(folder: Path, problem: Mapping[str, Any], name: str = "p.yaml") -> Path:
+def problem_file(folder: Path, problem: Mapping[str, Any], name: str = "p.json") -> Path:
     """The file of a problem, which holds what the dict says; masks may be pairs, as in Python."""
     path = folder / name
     path.write_text(json.dumps({key: _plain(value, folder, key) for key, value in problem.items()}), encoding="utf-8")

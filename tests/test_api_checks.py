@@ -87,6 +87,7 @@ def test_numbers_mean_in_a_dict_what_they_mean_in_a_file():
     for mask in ({"keep": keep}, {"keep": keep.tolist()}, lambda at: at.key < 2, "keys:1,1,0", ("keys", [1, 1, 0]),
                  [{"keys": [1, 1, 0]}]):  # fmt: skip
         assert run({**PROBLEM, "mask": mask}).weights[0, 2] == 0
+    assert run({"X": [[1], [2]], "tokens": ["👨", "a\nb"]}).query_labels == ["👨", "a\nb"]
     assert run({"Q": np.ones((1, 2), np.float32), "K": np.ones((2, 2), np.float32)}).weights.dtype == np.float32
 
 

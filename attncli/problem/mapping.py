@@ -16,7 +16,7 @@ from attncli.problem.reading import Reading, read_options
 from attncli.problem.settings import find_key
 from attncli.problem.values import Hand, Setting, placed
 
-_FILE = "mapping"  # stands for the file in places, until they are told by key
+_FILE = "mapping.json"  # stands for the file in places, until they are told by key
 
 
 def read_mapping(problem: Mapping[str, Any]) -> Document:
