@@ -21,6 +21,7 @@ from attncli.problem.plan import plan_of
 from attncli.problem.save import saved_problem as save
 from attncli.problem.settings import FIELDS as SETTINGS_TABLE
 from attncli.registry import Setting
+from attncli.report.renderers import RENDERERS
 from attncli.verify.mistakes import MISTAKES, Change, mistake
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "MISTAKES",
     "NAMED_STEPS",
     "NORMALIZERS",
+    "RENDERERS",
     "SCORES",
     "SETTINGS_TABLE",
     "STEPS",
