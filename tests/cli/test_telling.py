@@ -110,7 +110,7 @@ def test_help_names_every_option(cli: Cli) -> None:
     for name in (*Options.__annotations__, *others):
         flag = "--" + name.replace("_", "-")
         assert re.search(rf"^  {flag}[ ,\n]", text, re.MULTILINE), flag
-    assert re.search(r"^  -o ", text, re.MULTILINE)
+    assert re.search(r"^  -o[ ,\n]", text, re.MULTILINE)
     assert "[default: rows]" in text
     assert "Attention:" in text
 
