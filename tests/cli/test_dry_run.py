@@ -12,7 +12,7 @@ import pytest
 
 from attncli import attend
 from tests.calling import Result
-from tests.inside import SCORES, memory_is
+from tests.inside import memory_is, never, watched_score
 
 Cli = Callable[..., Result]
 
@@ -31,23 +31,15 @@ def _given(folder: Path) -> list[Path]:
 
 def test_nothing_is_computed(cli: Cli, folder: Path) -> None:
     """A score that nobody may ask: of a small problem, of a large one, of stages."""
-
-    @SCORES("never", formula="0", kernel=None)
-    def never(q: object, k: object) -> object:
-        """Nothing."""
-        raise AssertionError("something was computed")
-
     stages = [{"name": "a", "X": [[1, 0]]}, {"name": "b", "X": [[1, 2]], "Y": {"stage": "a", "step": "output"}}]
     (folder / "s.json").write_text(json.dumps({"stages": stages}))
     small, large = ("self", "[[1, 0], [0, 1]]"), ("attend", *_given(folder))
-    try:
+    with watched_score(never) as score:
         for given in (small, large, (*large, "--show", "output"), ("run", folder / "s.json")):
-            assert cli(*given, "--score", "never", "--dry-run").status == 0
-            computed = cli(*given, "--score", "never")
+            assert cli(*given, "--score", score, "--dry-run").status == 0
+            computed = cli(*given, "--score", score)
             assert computed.status == 70
             assert "something was computed" in computed.err
-    finally:
-        SCORES.remove("never")
 
 
 @pytest.mark.parametrize(

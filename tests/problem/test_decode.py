@@ -14,7 +14,7 @@ import pytest
 from attncli import run
 from tests.calling import ROOT, Result
 from tests.files import problem_file
-from tests.inside import SCORES
+from tests.inside import watched_score
 
 SAMPLES = ROOT / "samples"
 Cli = Callable[..., Result]
@@ -128,18 +128,12 @@ def counted() -> Iterator[list[tuple[int, int]]]:
     """A score that counts how many queries and keys it is asked for, whenever it is."""
     asked: list[tuple[int, int]] = []
 
-    @SCORES("counting", formula="q . k", kernel=None)
-    def counting(q: Any, k: Any) -> Any:
-        """As dot."""
-        asked.append((q.shape[-2], k.shape[-2]))
-        return q @ k.mT
-
-    yield asked
-    SCORES.remove("counting")
+    with watched_score(lambda q, k: asked.append((q.shape[-2], k.shape[-2]))):
+        yield asked
 
 
 def test_each_step_computes_its_own_row_only(counted: list[tuple[int, int]], decoded: Decoded) -> None:
-    problem = {"X": normal(5, 4), "score": "counting", "mask": "causal"}
+    problem = {"X": normal(5, 4), "score": "watched", "mask": "causal"}
     decoded(problem)
     assert counted == [(1, 1), (1, 2), (1, 3), (1, 4), (1, 5)]
     counted.clear()
@@ -190,17 +184,12 @@ def test_each_step_is_told_as_it_is_computed(cli: Cli) -> None:
     """The line of step 1 is there before step 2 is computed."""
     told: list[int] = []
 
-    @SCORES("looking", formula="q . k", kernel=None)
-    def looking(q: Any, k: Any) -> Any:
-        """As dot."""
+    def look(q: Any, k: Any) -> None:
         told.append(sys.stdout.buffer.getvalue().count(b"\n"))  # type: ignore[attr-defined]
-        return q @ k.mT
 
-    try:
+    with watched_score(look) as score:
         path = SAMPLES / "07-causal-self-attention.yaml"
-        assert cli("decode", path, "--score", "looking", "--format", "json").status == 0
-    finally:
-        SCORES.remove("looking")
+        assert cli("decode", path, "--score", score, "--format", "json").status == 0
     assert told == [0, 1, 2, 3]
 
 

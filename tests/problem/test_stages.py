@@ -16,7 +16,7 @@ from mpmath import exp, matrix, mp, sqrt
 from attncli import load
 from tests.calling import ROOT, Result
 from tests.files import problem_file
-from tests.inside import SCORES
+from tests.inside import never, watched_score
 
 TRANSFORMER = ROOT / "samples" / "transformer" / "problem.yaml"
 Cli = Callable[..., Result]
@@ -35,19 +35,14 @@ def errors_of(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     """All messages of a file of stages, each as place, what is wrong and hint; nothing must have been computed."""
     monkeypatch.chdir(tmp_path)
 
-    @SCORES("never", formula="0", kernel=None)
-    def never(q: object, k: object) -> object:
-        """Nothing."""
-        raise AssertionError("something was computed")
-
     def invoke(text: str) -> list[str]:
-        Path("p.yaml").write_text(f"{text}score: never\n")
+        Path("p.yaml").write_text(f"{text}score: watched\n")
         done = cli("run", "p.yaml")
         assert (done.status, done.out) == (2, ""), done.err
         return done.err.removeprefix("attncli: ").replace("\n  ", "\n").rstrip("\n").split("\nattncli: ")
 
-    yield invoke
-    SCORES.remove("never")
+    with watched_score(never):
+        yield invoke
 
 
 def by_mpmath(q: Any, k: Any, v: Any, causal: bool) -> tuple[Any, Any]:
