@@ -5,6 +5,11 @@ Everything else is called from outside: `from attncli import ...`, the command l
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
 import pytest
 
 from attncli.cli.app import COMMANDS
@@ -21,6 +26,7 @@ from attncli.problem.plan import plan_of
 from attncli.problem.save import saved_problem as save
 from attncli.problem.settings import FIELDS as SETTINGS_TABLE
 from attncli.registry import Setting
+from attncli.report.renderers import RENDERERS
 from attncli.verify.mistakes import MISTAKES, Change, mistake
 
 __all__ = [
@@ -30,6 +36,7 @@ __all__ = [
     "MISTAKES",
     "NAMED_STEPS",
     "NORMALIZERS",
+    "RENDERERS",
     "SCORES",
     "SETTINGS_TABLE",
     "STEPS",
@@ -46,9 +53,11 @@ __all__ = [
     "memory_is",
     "mistake",
     "nearest",
+    "never",
     "plan_of",
     "save",
     "stream",
+    "watched_score",
     "whole_numbers",
 ]
 
@@ -63,3 +72,25 @@ def memory_is(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     monkeypatch.setattr("attncli.engine.plan.memory_available", lambda: free)
     monkeypatch.setattr("attncli.cli.dry.memory_available", lambda: free)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
+
+
+@contextmanager
+def watched_score(watch: Callable[[Any, Any], None]) -> Iterator[str]:
+    """The name of a dot product that tells whenever numbers are asked of it; shapes and the like are no numbers."""
+
+    @SCORES("watched", formula="q . k", kernel=None)
+    def watched(q: Any, k: Any) -> Any:
+        """As dot."""
+        if isinstance(q, np.ndarray):
+            watch(q, k)
+        return q @ k.mT
+
+    try:
+        yield "watched"
+    finally:
+        SCORES.remove("watched")
+
+
+def never(q: Any, k: Any) -> None:
+    """To watch a score of which nothing may be asked."""
+    raise AssertionError("something was computed")

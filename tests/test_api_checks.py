@@ -84,8 +84,10 @@ def test_numbers_mean_in_a_dict_what_they_mean_in_a_file():
     keep = np.array([[True, True, False]])
     trace = run({"Q": [["1/2", "sqrt(2)/2"]], "K": {"identity": 2}, "score": "dot"})
     np.testing.assert_allclose(trace.scores, [[0.5, 0.7071067811865476]], rtol=1e-15)
-    for mask in ({"keep": keep}, {"keep": keep.tolist()}, lambda at: at.key < 2, "keys:1,1,0", [{"keys": [1, 1, 0]}]):
+    for mask in ({"keep": keep}, {"keep": keep.tolist()}, lambda at: at.key < 2, "keys:1,1,0", ("keys", [1, 1, 0]),
+                 [{"keys": [1, 1, 0]}]):  # fmt: skip
         assert run({**PROBLEM, "mask": mask}).weights[0, 2] == 0
+    assert run({"X": [[1], [2]], "tokens": ["👨", "a\nb"]}).query_labels == ["👨", "a\nb"]
     assert run({"Q": np.ones((1, 2), np.float32), "K": np.ones((2, 2), np.float32)}).weights.dtype == np.float32
 
 

@@ -16,7 +16,7 @@ from attncli.problem.reading import Reading, read_options
 from attncli.problem.settings import find_key
 from attncli.problem.values import Hand, Setting, placed
 
-_FILE = "mapping"  # stands for the file in places, until they are told by key
+_FILE = "mapping.json"  # stands for the file in places, until they are told by key
 
 
 def read_mapping(problem: Mapping[str, Any]) -> Document:
@@ -82,16 +82,21 @@ def _parts(problem: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
 
 
 def _json(value: Any, *, listed: bool = False) -> str | None:
-    """The value as JSON, None for what has arrays or functions in it. listed: arrays become lists."""
-    try:
-        return json.dumps(value, default=_as_list if listed else None)
-    except (TypeError, ValueError):
-        return None
+    """The value as JSON, None for what has arrays, pairs or functions in it. listed: arrays become lists."""
+    return json.dumps(value, default=_as_list if listed else None) if listed or _is_plain(value) else None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value) and all(map(_is_plain, value.values()))
+    return value is None or isinstance(value, str | int | float)
 
 
 def _as_list(value: Any) -> Any:
     if callable(value):
-        raise TypeError("a function is no JSON")
+        raise InputError("a list of problems holds no functions", hint="give each problem on its own")
     return np.asarray(value).tolist()
 
 

@@ -21,20 +21,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "verify"))
 
 import kernels
 
-from attncli.engine.attending import attend
-from attncli.pipeline.config import AttentionConfig
-from attncli.problem.matrix import Matrix
-from attncli.problem.problem import Problem
-from attncli.problem.values import Hand, MaskChoice
-from attncli.verify.check import check
-from attncli.verify.verdicts import CheckResult
+from attncli import attend, check
 
 MOST = 20  # times the plain computation
 
 
-def checked(inputs: dict[str, Any], output: Any, *masks: MaskChoice) -> CheckResult:
-    matrices = {name: Matrix(array) for name, array in inputs.items()}
-    return check(Problem(matrices, masks=list(masks), expect={"output": Hand(Matrix(output))}))
+def checked(inputs: dict[str, Any], output: Any, *masks: str) -> Any:
+    return check({**inputs, "mask": list(masks), "expect": {"output": output}})
 
 
 def false_alarms(count: int, seed: int) -> int:
@@ -42,7 +35,7 @@ def false_alarms(count: int, seed: int) -> int:
     alarms, kinds, largest = 0, Counter[str](), dict[str, float]()
     for number in range(seed, seed + count):
         name, inputs, mask, output = kernels.random_right(number)
-        masks = [MaskChoice("causal", None, "bottom-right")] if mask else []
+        masks = ["causal:bottom-right"] if mask else []
         result = checked(inputs, output, *masks)
         kinds[name] += 1
         ratio = result.steps[0].array.largest if result.steps[0].array else 0.0
@@ -67,14 +60,14 @@ def named() -> int:
     scale = d**-0.5
     tiled = [np.tile(x[:2], (4, 1, 1)) for x in (k, v)]
     shifted = np.tril(np.ones((n, m + 512), bool), 512)
-    cases: list[tuple[str, tuple[Any, Any, Any], Any, list[MaskChoice]]] = [
+    cases: list[tuple[str, tuple[Any, Any, Any], Any, list[str]]] = [
         ("scale-root-all-heads", (q, k, v), kernels.blas(q, k, v, (8 * d) ** -0.5, all_keys), []),
         ("no-scale", (q, k, v), kernels.blas(q, k, v, 1.0, all_keys), []),
-        ("other-alignment", (q, *longer), kernels.blas(q, *longer, scale, shifted), [MaskChoice("causal")]),
+        ("other-alignment", (q, *longer), kernels.blas(q, *longer, scale, shifted), ["causal"]),
         ("groups-tiled", (q, k[:2], v[:2]), kernels.blas(q, *tiled, scale, all_keys), []),
-        ("window-off-by-one", (q, k, v), kernels.blas(q, k, v, scale, window), [MaskChoice("window", "63,0")]),
-        ("window-off-by-one", (q, k, v), kernels.blas(q, k, v, scale, window), [MaskChoice("window", "65,0")]),
-        ("no-mask", (q, k, v), kernels.blas(q, k, v, scale, all_keys), [MaskChoice("causal")]),
+        ("window-off-by-one", (q, k, v), kernels.blas(q, k, v, scale, window), ["window:63,0"]),
+        ("window-off-by-one", (q, k, v), kernels.blas(q, k, v, scale, window), ["window:65,0"]),
+        ("no-mask", (q, k, v), kernels.blas(q, k, v, scale, all_keys), ["causal"]),
         ("none", (q, k, v), np.roll(kernels.blas(q, k, v, scale, all_keys), 1, axis=2), []),
     ]
     failed = 0
@@ -82,7 +75,7 @@ def named() -> int:
     for name, arrays, output, masks in cases:
         inputs = dict(zip("QKV", (x[None] for x in arrays), strict=True))
         result = checked(inputs, output[None], *masks)
-        plain = fastest(lambda i=inputs: attend(i, AttentionConfig(), ("output",)))  # type: ignore[misc]
+        plain = fastest(lambda i=inputs: attend(**i, steps=("output",)))  # type: ignore[misc]
         seconds = fastest(lambda i=inputs, o=output, c=masks: checked(i, o[None], *c))  # type: ignore[misc]
         told = [diagnosis.mistake for diagnosis in result.diagnosis] or ["none"]
         good = told[0] == name and seconds <= MOST * plain

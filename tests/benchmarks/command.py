@@ -27,8 +27,7 @@ for _name in [name for name in os.environ if name.startswith("OPENBLAS_")]:
 import numpy as np  # noqa: E402
 from startup import environment, program  # noqa: E402
 
-from attncli.engine.plan import attend  # noqa: E402
-from attncli.pipeline.config import AttentionConfig  # noqa: E402
+from attncli import attend  # noqa: E402
 
 TOKENS, WIDTH = 4096, 64
 MOST = 1.6
@@ -54,7 +53,7 @@ def measure(rounds: int) -> dict[str, float]:
             subprocess.run(arguments, cwd=folder, env=environment(), check=True)
 
         todo: dict[str, Callable[[], Any]] = {
-            "engine": lambda: attend(inputs, AttentionConfig(), ("output",)),
+            "engine": lambda: attend(**inputs, steps=("output",)),
             "import numpy": lambda: process([sys.executable, "-c", "import numpy"]),
             "command": lambda: process(command),
         }
@@ -65,7 +64,7 @@ def measure(rounds: int) -> dict[str, float]:
                 if turn:  # the first round writes byte-code
                     times[name].append(taken)
         written = np.load(Path(folder, "out.npy"))
-        assert np.allclose(written, attend(inputs, AttentionConfig(), ("output",)).rows("output"))
+        assert np.allclose(written, attend(**inputs, steps=("output",))["output"])
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 

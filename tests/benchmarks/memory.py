@@ -52,17 +52,16 @@ def inputs(n: int, dtype: str = "float32") -> dict[str, Any]:
 
 def output(small: bool) -> dict[str, float]:
     """Output only, of many tokens."""
-    from attncli.engine.attending import attend
-    from attncli.pipeline.config import AttentionConfig
+    from attncli import attend
 
     n = 16_384 if small else 65_536
     base = n // 8
     few = inputs(base)
-    attend(few, AttentionConfig(), ("output",))
-    expected = min(timed(lambda: attend(few, AttentionConfig(), ("output",))) for _ in range(5)) * (n / base) ** 2
+    attend(**few, steps=("output",))
+    expected = min(timed(lambda: attend(**few, steps=("output",))) for _ in range(5)) * (n / base) ** 2
     many = inputs(n)
     held = peak()
-    taken = timed(lambda: attend(many, AttentionConfig(), ("output",)))
+    taken = timed(lambda: attend(**many, steps=("output",)))
     return {"megabytes": (peak() - held - n * 64 * 4) / MEGABYTE, "seconds": taken, "ratio": taken / expected}
 
 
@@ -70,17 +69,16 @@ def weights(small: bool) -> dict[str, float]:
     """The weights into a file, and how long a file of that size takes."""
     import numpy as np
 
-    from attncli.engine.attending import attend
-    from attncli.engine.stream import stream
-    from attncli.pipeline.config import AttentionConfig
-    from attncli.problem.formats.by_rows import Target, write_blocks
-    from attncli.problem.formats.npy import by_rows
-    from attncli.problem.matrix import Matrix
+    from attncli import attend
+    from attncli.cli import call
 
     n = 4096 if small else 16_384
     given = inputs(n)
     held = peak()
     with tempfile.TemporaryDirectory() as folder:
+        paths = {name: str(Path(folder, f"{name}.npy")) for name in given}
+        for name, array in given.items():
+            np.save(paths[name], array)
         chunk = np.ones(n * n * 4 // 64, np.uint8)
 
         def raw() -> None:
@@ -89,43 +87,44 @@ def weights(small: bool) -> dict[str, float]:
                     file.write(chunk.data)
 
         def into_file() -> None:
-            with open(Path(folder, "w.npy"), "wb") as file:
-                write_blocks(stream(given, AttentionConfig(), ("weights",)), [Target("weights", None, file, how)])
+            assert call(["attend", *paths.values(), "--quiet", "-o", f"weights={folder}/w.npy"]) == 0
 
-        how = by_rows(Matrix(np.broadcast_to(np.float32(0), (n, n))), "rows")
-        attend(given, AttentionConfig(), ("output",))
-        bound = timed(lambda: attend(given, AttentionConfig(), ("output",))) + timed(raw)
+        attend(**given, steps=("output",))
+        bound = timed(lambda: attend(**given, steps=("output",))) + timed(raw)
         taken = timed(into_file)
     return {"megabytes": (peak() - held) / MEGABYTE, "seconds": taken, "ratio": taken / bound}
 
 
 def additive(small: bool, dtype: str) -> dict[str, float]:
     """The additive score, and the tanh calls that it cannot do without."""
+    from concurrent.futures import ThreadPoolExecutor
+
     import numpy as np
 
-    from attncli.engine.attending import attend
-    from attncli.engine.threads import on_threads
-    from attncli.pipeline.config import AttentionConfig
-    from attncli.pipeline.scores import score_spec
+    from attncli import attend
 
     n, h = (512 if small else 2048), 64
     rng = np.random.default_rng(1)
     parameters = {name: rng.standard_normal((h, 64)).astype(dtype) / 8 for name in ("W_q", "W_k")}
     parameters["w_v"] = rng.standard_normal(h).astype(dtype)
-    rules = AttentionConfig(score=score_spec("additive", parameters))
     given = inputs(n, dtype)
     held = peak()
 
     def tanh_alone() -> None:
-        def make() -> Any:
+        cores = len(os.sched_getaffinity(0))
+
+        def part(_: int) -> None:
             hidden = rng.standard_normal((h, 1024)).astype(dtype)
             result = np.empty_like(hidden)
-            return lambda _: np.tanh(hidden, out=result)
+            for _ in range(n * n // 1024 // cores):
+                np.tanh(hidden, out=result)
 
-        on_threads(range(n * n // 1024), make)
+        with ThreadPoolExecutor(cores) as threads:
+            list(threads.map(part, range(cores)))
 
-    attend(given, rules, ("output",))
-    pairs = [(timed(tanh_alone), timed(lambda: attend(given, rules, ("output",)))) for _ in range(3)]
+    said: dict[str, Any] = {**given, "score": ("additive", parameters), "steps": ("output",)}
+    attend(**said)
+    pairs = [(timed(tanh_alone), timed(lambda: attend(**said))) for _ in range(3)]
     alone, taken = (sorted(times)[1] for times in zip(*pairs, strict=True))
     return {"megabytes": (peak() - held) / MEGABYTE, "seconds": taken, "ratio": taken / alone}
 

@@ -20,9 +20,7 @@ for _name in [name for name in os.environ if name.startswith("OPENBLAS_")]:
 
 import numpy as np  # noqa: E402
 
-from attncli.engine.plan import attend  # noqa: E402
-from attncli.pipeline.config import AttentionConfig  # noqa: E402
-from attncli.pipeline.masks import mask_spec  # noqa: E402
+from attncli import attend  # noqa: E402
 
 
 def main() -> int:
@@ -33,7 +31,7 @@ def main() -> int:
     parser.add_argument("--causal", action="store_true")
     parser.add_argument("--json", metavar="FILE", help="write the results there")
     options = parser.parse_args()
-    rules = AttentionConfig(masks=(mask_spec("causal"),) if options.causal else ())
+    mask = "causal" if options.causal else None
     rng = np.random.default_rng(0)
     results, n = {}, 512
     while n <= options.most:
@@ -41,7 +39,7 @@ def main() -> int:
         times = []
         for _ in range(1 if n > 16_384 else 3 if n > 8192 else 7):
             start = time.perf_counter()
-            attend(inputs, rules, ("output",))
+            attend(**inputs, mask=mask, steps=("output",))
             times.append(time.perf_counter() - start)
         results[n] = statistics.median(times)
         print(f"{n:6} tokens  {results[n] * 1000:10.1f} ms  {results[n] / n**2 * 1e9:6.2f} ns a score", flush=True)

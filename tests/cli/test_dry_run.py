@@ -12,20 +12,9 @@ import pytest
 
 from attncli import attend
 from tests.calling import Result
+from tests.inside import memory_is, never, watched_score
 
 Cli = Callable[..., Result]
-
-
-@pytest.fixture
-def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever computes fails."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise AssertionError("something was computed")
-
-    monkeypatch.setattr("attncli.pipeline.state.plain_state", fail)
-    monkeypatch.setattr("attncli.pipeline.attend.plain_state", fail)
-    monkeypatch.setattr("attncli.engine.blocks.plain_state", fail)
 
 
 @pytest.fixture
@@ -40,6 +29,19 @@ def _given(folder: Path) -> list[Path]:
     return [folder / f"{name}.npy" for name in "qkv"]
 
 
+def test_nothing_is_computed(cli: Cli, folder: Path) -> None:
+    """A score that nobody may ask: of a small problem, of a large one, of stages."""
+    stages = [{"name": "a", "X": [[1, 0]]}, {"name": "b", "X": [[1, 2]], "Y": {"stage": "a", "step": "output"}}]
+    (folder / "s.json").write_text(json.dumps({"stages": stages}))
+    small, large = ("self", "[[1, 0], [0, 1]]"), ("attend", *_given(folder))
+    with watched_score(never) as score:
+        for given in (small, large, (*large, "--show", "output"), ("run", folder / "s.json")):
+            assert cli(*given, "--score", score, "--dry-run").status == 0
+            computed = cli(*given, "--score", score)
+            assert computed.status == 70
+            assert "something was computed" in computed.err
+
+
 @pytest.mark.parametrize(
     ("options", "keywords"),
     [
@@ -50,7 +52,7 @@ def _given(folder: Path) -> list[Path]:
     ],
 )
 def test_steps_and_shapes_are_those_that_come_out(
-    cli: Cli, folder: Path, request: pytest.FixtureRequest, options: tuple[str, ...], keywords: dict[str, object]
+    cli: Cli, folder: Path, options: tuple[str, ...], keywords: dict[str, object]
 ) -> None:
     arrays = [np.load(path)[:20] for path in _given(folder)]
     if "columns" in options:
@@ -62,7 +64,6 @@ def test_steps_and_shapes_are_those_that_come_out(
     trace = attend(*arrays, **keywords)
     shapes = {name: trace[name].shape for name in trace.names(on_request=True)}
     scale = trace.scale
-    request.getfixturevalue("nothing")
     told = cli("attend", *_given(folder), *options, "--dry-run").out
     steps = dict(re.findall(r"^  (\w+): ([0-9 x]+), [0-9]", told[told.index("steps:") :], re.MULTILINE))
     assert steps == {name: " x ".join(map(str, shape)) for name, shape in shapes.items()}
@@ -70,7 +71,7 @@ def test_steps_and_shapes_are_those_that_come_out(
         assert float(re.search(r"scale: (\S+) =", told)[1]) == pytest.approx(scale)  # type: ignore[index]
 
 
-def test_what_is_assumed(cli: Cli, folder: Path, nothing: None) -> None:
+def test_what_is_assumed(cli: Cli, folder: Path) -> None:
     out = folder / "o.npy"
     result = cli("attend", *_given(folder), "--mask", "causal", "--like", "torch-sdpa", "--dry-run", "-o", out)
     assert result.status == 0
@@ -84,19 +85,20 @@ def test_what_is_assumed(cli: Cli, folder: Path, nothing: None) -> None:
 
 
 def test_memory_of_the_whole_and_whether_it_fits(
-    cli: Cli, folder: Path, nothing: None, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attncli.engine.attending.LARGE", 10**9)
+    for path in _given(folder):
+        np.save(path, np.load(path)[:500])
     told = cli("attend", *_given(folder), "--dry-run").out
-    assert "scores: 700 x 800, 2.1 MiB" in told
+    assert "scores: 500 x 500, 976.6 KiB" in told
     assert "as a whole: every step is held" in told
-    # scores, scaled, weights and two more of 2.1 MiB each, the output, and 32 MiB aside
-    assert "about 42.7 MiB" in told
-    monkeypatch.setattr("attncli.cli.dry.memory_available", lambda: 2**20)
+    # scores, scaled, weights and two more of 1,000,000 bytes each, the output's 16,000, and 32 MiB aside
+    assert "about 36.8 MiB" in told
+    memory_is(monkeypatch, 2**20)
     assert "1.0 MiB are free: it would be refused" in cli("attend", *_given(folder), "--dry-run").out
 
 
-def test_problems_and_stages(cli: Cli, tmp_path: Path, nothing: None) -> None:
+def test_problems_and_stages(cli: Cli, tmp_path: Path) -> None:
     problem = {"X": [[1, 0], [0, 1], [1, 1]]}
     (tmp_path / "two.json").write_text(json.dumps({"problems": [problem, {**problem, "heads": 2}]}))
     told = cli("run", tmp_path / "two.json", "--dry-run").out
@@ -143,7 +145,7 @@ def test_files_and_their_sizes_are_those_that_come_out(
             assert size == pytest.approx(in_bytes(text), rel=0.05)
 
 
-def test_files_that_would_be_refused(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, nothing: None) -> None:
+def test_files_that_would_be_refused(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (folder / "there.npy").write_bytes(b"1")
     command = ["attend", "q.npy", "k.npy", "v.npy", "--dry-run"]
@@ -177,7 +179,7 @@ def test_what_cannot_be_shown_is_an_error_in_a_dry_run_too(cli: Cli, folder: Pat
     assert told is None or told in dry.err
 
 
-def test_files_of_stages(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing: None) -> None:
+def test_files_of_stages(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     stages = [{"name": "a", "X": [[1, 0]]}, {"name": "b", "X": [[1, 2]], "Y": {"stage": "a", "step": "output"}}]
     (tmp_path / "s.json").write_text(json.dumps({"stages": stages}))

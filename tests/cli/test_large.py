@@ -18,7 +18,7 @@ import pytest
 
 from attncli import attend
 from tests.calling import Result
-from tests.inside import SCORES, Bar, large_from, memory_is
+from tests.inside import Bar, large_from, memory_is, watched_score
 
 Cli = Callable[..., Result]
 N, M = 70, 90
@@ -44,17 +44,11 @@ def blocks_only(monkeypatch: pytest.MonkeyPatch, files: Path) -> Path:
 
 @pytest.fixture
 def asked() -> Iterator[list[float]]:
-    """The first feature of each query of which the score "asking", a dot product, was asked."""
+    """The first feature of each query of which the score "watched" was asked."""
     found: list[float] = []
 
-    @SCORES("asking", formula="q . k", kernel=None)
-    def asking(q: Any, k: Any) -> Any:
-        """As dot."""
-        found.extend(q[..., 0].ravel().tolist())
-        return q @ k.mT
-
-    yield found
-    SCORES.remove("asking")
+    with watched_score(lambda q, k: found.extend(q[..., 0].ravel().tolist())):
+        yield found
 
 
 def _inputs(folder: Path, prefix: str = "") -> list[Path]:
@@ -170,7 +164,7 @@ def test_tables_compute_the_rows_they_show(
         for path in _inputs(folder):
             np.save(path, np.load(path).T)
     mask = "keep:" + str(_keep(folder, "columns" in more))
-    given = ("attend", *_inputs(folder), "--score", "asking", "--mask", mask, *more, "--format", format)
+    given = ("attend", *_inputs(folder), "--score", "watched", "--mask", mask, *more, "--format", format)
     result = cli(*given)
     assert sorted(asked) == sorted([*queries[:5], *queries[-5:]])
     with monkeypatch.context() as patch:
@@ -237,7 +231,7 @@ def test_what_is_wrong_is_told_before_anything_is_computed(cli: Cli, blocks_only
         (("-o", f"weights={folder / 'no' / 'w.npy'}"), "no folder"),
         (("--show", "heads"), "no step 'heads'"),
     ]:
-        result = cli("attend", *_inputs(folder), "--score", "asking", *more)
+        result = cli("attend", *_inputs(folder), "--score", "watched", *more)
         assert (result.status, result.out) == (2, ""), result.err
         assert told in result.err
         assert asked == []

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from attncli import __version__
-from attncli.cli.app import COMMANDS
-from attncli.problem.settings import FIELDS
+from attncli.api import Options
 from tests.calling import FIELD_CASES, Result
+from tests.inside import COMMANDS
 
 Cli = Callable[..., Result]
 
@@ -105,8 +105,12 @@ def test_help_of_every_command(cli: Cli) -> None:
 
 def test_help_names_every_option(cli: Cli) -> None:
     text = cli("attend", "--help").out
-    for field in FIELDS.values():
-        assert field.flag is None or re.search(rf"^  {field.flag}[ ,\n]", text, re.MULTILINE), field.flag
+    others = ("show", "precision", "rounding", "top", "stats", "format", "force", "save-problem", "dry-run", "quiet",
+              "expect", "rounded-inputs", "stdin-format")  # fmt: skip
+    for name in (*Options.__annotations__, *others):
+        flag = "--" + name.replace("_", "-")
+        assert re.search(rf"^  {flag}[ ,\n]", text, re.MULTILINE), flag
+    assert re.search(r"^  -o[ ,\n]", text, re.MULTILINE)
     assert "[default: rows]" in text
     assert "Attention:" in text
 

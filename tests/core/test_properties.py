@@ -484,11 +484,3 @@ def test_only_the_wanted_steps_are_held() -> None:
         part["weights"]
     with pytest.raises(Exception, match=r"(?s)no step 'capped'.*scores"):
         attend(q, k, v, steps=("capped",))
-
-
-@pytest.mark.parametrize("score", ["additive", "gaussian", "boxcar"])
-def test_blocks_of_queries_are_the_same(score: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    q, k, spec = random(2, 7, D), random(2, 5, D), with_parameters(score)
-    whole = attend(q, k, score=spec)["scores"]
-    monkeypatch.setattr("attncli.pipeline.logits._INSIDE", 64)
-    np.testing.assert_allclose(attend(q, k, score=spec)["scores"], whole, rtol=1e-12, atol=1e-12)

@@ -115,8 +115,9 @@ def test_every_score_normalizer_and_rule(name: str) -> None:
 
 
 def test_every_number_of_a_plain_problem_has_a_term() -> None:
-    for line in lines(str(explain(EXTRA["grouped heads"], 1))):
-        assert line.term, line
+    written = list(lines(str(explain(EXTRA["grouped heads"], 1))))
+    assert len(written) > 50
+    assert all(line.term for line in written)
 
 
 def test_rounding_every_step_as_a_person_does() -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attncli import attend, cross_attention, load, self_attention
-from attncli.problem.document import read_document
 
 SMALL = st.integers(-4, 4).map(float)
 SIZES = st.integers(1, 4)
@@ -124,7 +123,7 @@ def test_tokens_of_a_file_one_a_line(tmp_path):
 )  # fmt: skip
 def test_tokens_stand_as_written(tmp_path, written, meant):
     (tmp_path / "p.yaml").write_text(f"X: [[1], [2]]\ntokens: {written}\n")
-    assert read_document(tmp_path / "p.yaml").problem().tokens == meant
+    assert load(tmp_path / "p.yaml").tokens == meant
 
 
 def test_attention_is_told_by_the_matrices(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attncli import AttnError
+from attncli import AttnError, load, run
 from attncli.problem.document import read_document
 from tests.inside import InputError
 
@@ -233,16 +233,16 @@ def test_what_is_no_mapping(tmp_path):
     assert "a list, not a problem" in errors_of("[[1, 2]]", tmp_path)[0].what
     assert "a single value" in errors_of("hello", tmp_path)[0].what
     with pytest.raises(AttnError, match="does not exist"):
-        read_document(tmp_path / "missing.yaml")
+        load(tmp_path / "missing.yaml")
     with pytest.raises(AttnError, match="a folder"):
-        read_document(tmp_path)
+        load(tmp_path)
     with pytest.raises(AttnError, match="a device"):
-        read_document("/dev/zero")
+        load("/dev/zero")
     with pytest.raises(AttnError, match="name of the file is empty"):
-        read_document("")
+        load("")
     (tmp_path / "loop.yaml").symlink_to("loop.yaml")
     with pytest.raises(InputError, match="symbolic links"):
-        read_document(tmp_path / "loop.yaml")
+        load(tmp_path / "loop.yaml")
 
 
 def test_errors_in_a_named_file_keep_the_place_in_that_file(tmp_path):
@@ -280,7 +280,7 @@ def test_solving_names_the_stage_that_is_missing(tmp_path):
     with pytest.raises(AttnError, match="the stage 'a', which is not solved"):
         second.solve()
     with pytest.raises(AttnError, match="2 stages, not one problem"):
-        read_document(path).problem()
+        load(path)
 
 
 @pytest.mark.parametrize(
@@ -295,4 +295,4 @@ def test_a_padding_mask_of_sequences_x_keys_is_told_its_ways(more, told, tmp_pat
     assert "lengths:" in error.hint
     for mended in ("{keep: [[[1, 1, 0]], [[1, 0, 0]]]}", "{lengths: [2, 1]}"):
         (tmp_path / "q.yaml").write_text(f"X: {data}\nmask: {mended}\n")
-        read_document(tmp_path / "q.yaml").problem().solve()
+        run(tmp_path / "q.yaml")

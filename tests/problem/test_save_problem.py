@@ -9,10 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from attncli import AttnError
-from attncli.api import load
-from attncli.problem.build import make_problem
-from attncli.problem.convert_object import layer_from_keywords
+from attncli import AttnError, load
 from attncli.problem.document import read_document
 from attncli.problem.save import saved_problem
 
@@ -24,10 +21,6 @@ def again(problem, path):
     for file, data in saved_problem(problem, path).items():
         file.write_bytes(data)
     return load(path)
-
-
-def problem_of(**keywords):
-    return make_problem(layer_from_keywords(keywords))
 
 
 def same(first, second):
@@ -86,7 +79,7 @@ def problems(draw):
 @given(keywords=problems(), suffix=st.sampled_from([".yaml", ".json"]))
 def test_a_saved_problem_gives_the_same_numbers(keywords, suffix, tmp_path_factory):
     try:
-        problem = problem_of(**keywords)
+        problem = load(keywords)
         problem.solve()
     except AttnError:
         return  # two masks aligned differently, and the like
@@ -118,7 +111,9 @@ def test_every_sort_of_problem(tmp_path):
 
 def test_large_and_narrow_matrices_go_into_an_archive(tmp_path):
     Q = np.arange(20_000, dtype=float).reshape(200, 100) / 7
-    problem = problem_of(Q=Q, K=np.eye(100, dtype=np.float32), V=np.zeros((100, 0)), mask={"keep": np.ones((200, 100))})
+    problem = load(
+        {"Q": Q, "K": np.eye(100, dtype=np.float32), "V": np.zeros((100, 0)), "mask": {"keep": np.ones((200, 100))}}
+    )
     files = saved_problem(problem, tmp_path / "p.yaml")
     assert set(files) == {tmp_path / "p.yaml", tmp_path / "p.npz"}
     same(problem, again(problem, tmp_path / "p.yaml"))
@@ -129,7 +124,7 @@ def test_large_and_narrow_matrices_go_into_an_archive(tmp_path):
 
 def test_labels_of_files_are_saved(tmp_path):
     (tmp_path / "x.csv").write_text(",f\nthe,1\ncat,2\n")
-    problem = problem_of(Q=tmp_path / "x.csv", K=[[1]])
+    problem = load({"Q": tmp_path / "x.csv", "K": [[1]]})
     assert again(problem, tmp_path / "p.yaml").tokens == ["the", "cat"]
 
 
@@ -157,7 +152,7 @@ def test_it_is_yaml_for_any_reader(tmp_path):
 def test_functions_cannot_be_saved(tmp_path):
     functions = {"score": lambda q, k: q @ k.mT, "mask": lambda at: at.key == 0, "normalizer": lambda s, v: s}
     for keywords in ({name: function} for name, function in functions.items()):
-        problem = problem_of(Q=[[1]], K=[[1]], **keywords)
+        problem = load({"Q": [[1]], "K": [[1]], **keywords})
         with pytest.raises(AttnError, match="a Python function cannot be written"):
             saved_problem(problem, tmp_path / "p.yaml")
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 
-from attncli.problem.schema import schema
-from attncli.problem.settings import FIELDS
+from attncli import AttnError, load
+from tests.calling import attncli
 from tests.inside import SCORES
 
 ROOT = Path(__file__).parents[2]
@@ -20,6 +21,10 @@ CASES = yaml.load(
 # Those under errors/ are wrong on purpose.
 SAMPLES = sorted(path for path in (ROOT / "samples").glob("**/*.yaml") if path.parent.name != "errors")
 BASE = {"Q": [[1, 0]], "K": [[1, 0]]}
+
+
+def schema():
+    return json.loads(attncli("schema").out)
 
 
 def errors(document):
@@ -88,10 +93,15 @@ def test_a_problem_begins_somewhere():
 
 
 def test_each_key_is_described():
+    """Of all keys that a problem file may have, as the message for an unknown one lists them."""
     properties = schema()["properties"]
-    for field in FIELDS.values():
-        assert (field.name in properties) == field.in_file
-        assert not field.in_file or properties[field.name]["description"].startswith(field.help)
+    with pytest.raises(AttnError) as caught:
+        load({"zzzzzzzz": 1})
+    known = caught.value.errors()[0].hint.removeprefix("known: ").split(", ")
+    assert len(known) > 50
+    assert set(properties) >= set(known)
+    assert all(properties[name]["description"] for name in known)
+    assert not {"output", "force", "dry_run", "quiet"} & set(properties)
 
 
 def test_a_score_that_is_registered_at_run_time_is_in_it():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from attncli.problem.document import read_document
+from attncli import load
 
 DATA = Path(__file__).parents[1] / "data" / "worked_cases.yaml"
 CASES = yaml.load(DATA.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["cases"]
@@ -19,7 +19,7 @@ CASES = yaml.load(DATA.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeL
 def test_exact_numbers(case, tmp_path):
     path = tmp_path / "problem.json"
     path.write_text(json.dumps({**case["problem"], "expect": case.get("hand", {})}))
-    problem = read_document(path).problem()
+    problem = load(path)
     trace = problem.solve()
     assert case["exact"]
     for step, exact in case["exact"].items():
