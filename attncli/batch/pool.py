@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +49,13 @@ def _pooled(tasks: Iterator[Task], how: How, count: int, chunk: int) -> Iterator
 
     context = get_context("spawn")
     pool = []
-    for _ in range(count):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, how), daemon=True)
-        process.start()
-        theirs.close()
-        pool.append((process, ours))
+    with _ctrl_c_later():
+        for _ in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs, how), daemon=True)
+            process.start()
+            theirs.close()
+            pool.append((process, ours))
     idle: list[Any] = [ours for _, ours in pool]
     busy: dict[Any, tuple[int, list[Task]]] = {}
     done: dict[int, list[Outcome]] = {}
@@ -87,6 +89,21 @@ def _pooled(tasks: Iterator[Task], how: How, count: int, chunk: int) -> Iterator
         for process, ours in pool:
             process.kill()
             ours.close()
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Processes that are started here never see Ctrl-C, which a terminal sends to all of a group; we do at the end."""
+    import signal
+
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def lost(tasks: list[Task], why: str) -> list[Outcome]:

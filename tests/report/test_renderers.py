@@ -17,7 +17,7 @@ from report_traces import BASE, OUTPUT, labels, made
 from rich.cells import cell_len
 
 from attncli import Trace, __version__
-from attncli.report.look import Look, escape_controls, missing_characters
+from attncli.report.look import Look, missing_characters
 from attncli.report.markup import escape_latex, escape_markdown
 from attncli.report.renderers import RENDERERS, render
 from tests.inside import InputError, ShapeError
@@ -180,10 +180,10 @@ def test_a_note_where_the_encoding_lacks_characters() -> None:
 
 @pytest.mark.parametrize("code", [*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028])
 def test_control_characters_are_escaped(code: int) -> None:
-    shown = escape_controls(f"a{chr(code)}b")
-    assert shown.isprintable()
-    assert shown[:2] == "a\\"
-    assert shown.encode().decode("unicode_escape") == f"a{chr(code)}b"
+    escaped = Look().label(f"a{chr(code)}b")
+    assert escaped.isprintable()
+    assert escaped[:2] == "a\\"
+    assert escaped.encode().decode("unicode_escape") == f"a{chr(code)}b"
 
 
 def test_csv_holds_one_step_at_full_precision() -> None:
