@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,24 +14,18 @@ from faulty import contents, litter, run, start
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 
-# A run that stops in the midst of its writing, until somebody kills it.
-STOPPED = """
-import sys, time
-from attncli.problem.formats.files import Writing
-with Writing(sys.argv[1:], force=True) as writing:
-    for name in sys.argv[1:]:
-        with writing.open(name) as stream:
-            stream.write(b"half")
-    print("there", flush=True)
-    time.sleep(600)
-"""
-
 
 def stopped(folder: Path, *names: str) -> subprocess.Popen[bytes]:
-    """It holds its unfinished files."""
-    running = subprocess.Popen([sys.executable, "-c", STOPPED, *names], cwd=folder, stdout=subprocess.PIPE)
-    assert running.stdout is not None
-    assert running.stdout.readline() == b"there\n"
+    """A run that has written its files, and waits for a reader of its last output, a pipe, to put them in place."""
+    there, pipe = len(litter(folder)), folder / "pipe.npy"
+    if not pipe.exists():
+        os.mkfifo(pipe)
+    outputs = [f"{step}={name}" for step, name in zip(("weights", "scores"), names, strict=False)]
+    options = [part for output in (*outputs, "output=pipe.npy") for part in ("-o", output)]
+    running = start(folder, "self", "[[1, 2], [3, 4]]", *options, "--force")
+    while len(litter(folder)) < there + len(names):
+        assert running.poll() is None
+        time.sleep(0.01)
     return running
 
 
