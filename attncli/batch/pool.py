@@ -48,19 +48,19 @@ def _pooled(tasks: Iterator[Task], how: How, count: int, chunk: int) -> Iterator
     from multiprocessing import connection, get_context
 
     context = get_context("spawn")
-    pool = []
-    with _ctrl_c_later():
-        for _ in range(count):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, how), daemon=True)
-            process.start()
-            theirs.close()
-            pool.append((process, ours))
-    idle: list[Any] = [ours for _, ours in pool]
+    pool: list[tuple[Any, Connection]] = []
     busy: dict[Any, tuple[int, list[Task]]] = {}
     done: dict[int, list[Outcome]] = {}
     sent = due = 0
     try:
+        with _ctrl_c_later():
+            for _ in range(count):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_work, args=(theirs, how), daemon=True)
+                process.start()
+                theirs.close()
+                pool.append((process, ours))
+        idle: list[Any] = [ours for _, ours in pool]
         while True:
             while idle and sent - due < 8 * count and (part := [portable(task) for task in islice(tasks, chunk)]):
                 link = idle.pop()
@@ -99,11 +99,20 @@ def _ctrl_c_later() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # which at its own start would let Ctrl-C through again
+    pressed = []
+    # What this thread has blocked, they inherit; but threads of BLAS, which have not, may take it for us.
+    handler = signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
 
 
 def lost(tasks: list[Task], why: str) -> list[Outcome]:

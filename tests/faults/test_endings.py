@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -183,3 +184,23 @@ def test_closed_streams(closed: str, tmp_path: Path) -> None:
     assert shell("self missing.csv") == 2
     assert shell(f"self '{X}'") == (3 if ">&- 2" in f"{closed} " or closed.startswith(">") else 0)
     assert shell("self - --stdin-format csv") == 2
+
+
+def test_ctrl_c_of_a_terminal_reaches_all_processes_and_one_tells_of_it(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for i in range(60):
+        np.save(tmp_path / "in" / f"x{i}.npy", np.random.default_rng(i).normal(size=(900, 8)))
+        (tmp_path / "in" / f"p{i:02}.yaml").write_text(f"X: x{i}.npy\n")
+    running = subprocess.Popen(
+        [*ATTNCLI, "batch", "in", "-o", "out", "--format", "npy", "--show", "weights", "--jobs", "3", "--force"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+    while running.poll() is None and not (children.exists() and children.read_text()):
+        time.sleep(0.005)
+    os.killpg(running.pid, signal.SIGINT)
+    _, told = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert told.decode().splitlines()[-1] == "attncli: interrupted"
+    assert b"Traceback" not in told
+    assert litter(tmp_path) == []

@@ -218,6 +218,7 @@ def _put_in_place(output: _Output, force: bool, keep: bool) -> None:
     """Rename; where several are, the file that is replaced is kept until all are in place."""
     new = output.temporary
     assert new is not None
+    new.finish()
     with told(output.name):
         with contextlib.suppress(FileNotFoundError):  # it may have been read since we looked
             _refuse_input(os.stat(output.target), output.name)

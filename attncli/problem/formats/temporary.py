@@ -62,6 +62,11 @@ class Temporary:
         """A stream into a new file; the file is held also when that is closed."""
         return open(os.dup(self._held), "w+b")
 
+    def finish(self) -> None:
+        """Make the file ready to be put in place: Windows renames none that is open."""
+        if fcntl is None:
+            self.release()
+
     def release(self) -> None:
         """Leave the file, which may have its own name by now, to others."""
         if self._held >= 0:
