@@ -1,10 +1,22 @@
 """attncli: an attention calculator for the command line and for Python."""
 
-from __future__ import annotations
+import os
+import sys
 
-from typing import TYPE_CHECKING, Any
+_program = sys.argv[0] if sys.argv else ""
+if _program.endswith(("/attncli", "attncli.exe")) or (_program == "-m" and "-m attncli" in " ".join(sys.orig_argv)):
+    import _signal  # type: ignore[import-not-found]  # `signal` takes its time, during which Ctrl-C would show a traceback
 
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # a shell's `&` has it ignored
+        _signal.signal(_signal.SIGINT, lambda *_: os.write(2, b"attncli: interrupted\n") and os._exit(130))
+    from attncli.ending import install
+
+    install()
+
+TYPE_CHECKING = False  # as typing has it, which takes its time
 if TYPE_CHECKING:
+    from typing import Any
+
     from attncli.api import (
         assert_close,
         attend,
@@ -38,7 +50,7 @@ __all__ = [
 _HOMES = {"AttnError": "attncli.errors", "Trace": "attncli.pipeline.trace"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Names are imported when they are first asked for, so that `import attncli` costs nothing."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from attncli.escapes import shown
+
 
 class Place(NamedTuple):
     """Where something was written: a file (or an option) and, if known, line and column, counted from 1."""
@@ -15,7 +17,7 @@ class Place(NamedTuple):
     column: int | None = None
 
     def __str__(self) -> str:
-        return ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        return ":".join(str(part) for part in (shown(self.file), self.line, self.column) if part is not None)
 
 
 class AttnError(Exception):

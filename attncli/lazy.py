@@ -7,6 +7,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from attncli.machine import import_numpy
+
 
 class _Lazy(ModuleType):
     """Stands for a module until an attribute is asked for.
@@ -16,7 +18,7 @@ class _Lazy(ModuleType):
     """
 
     def __getattr__(self, name: str) -> Any:
-        module = import_module(self.__name__)
+        module = import_numpy() if self.__name__ == "numpy" else import_module(self.__name__)
         vars(self).update(vars(module))  # the next look-up is a plain one
         return getattr(module, name)
 

@@ -6,16 +6,17 @@ import glob
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from attncli.batch.lists import JOB_LISTS, read_jobs
 from attncli.batch.work import Task
-from attncli.errors import AttnError, InputError, UsageError, raise_all
+from attncli.errors import AttnError, InputError, Place, UsageError, raise_all
 from attncli.problem.build import Layer
 from attncli.problem.document import Document, read_document
-from attncli.problem.formats import STDIN
+from attncli.problem.formats import STDIN, open_source
 from attncli.problem.formats.base import near_file
 from attncli.problem.problem import Problem
 from attncli.problem.reading import SharedFiles
@@ -44,12 +45,22 @@ class Found:
     """All jobs of a batch, in order, and what was searched for them.
 
     files: every problem file. folders, patterns: where others would be found the next time.
+    unread: what reads each problem that waits for its turn. shared: the files that they name.
     """
 
     jobs: list[Job] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     patterns: list[str] = field(default_factory=list)
+    unread: list[Callable[[], Document]] = field(default_factory=list)
+    shared: SharedFiles = field(default_factory=SharedFiles)
+
+    def remember(self) -> None:
+        """Take note of all files that the problems name, also of those that wait for their turn."""
+        with self.shared.only_named():
+            while self.unread:
+                with suppress(AttnError):
+                    self.unread.pop()()
 
 
 def find(
@@ -63,7 +74,6 @@ def find(
     two problems with one result name.
     """
     found, errors = Found(), list[AttnError]()
-    shared = SharedFiles()
     for argument in arguments:
         try:
             found.files += _files(argument, found)
@@ -75,7 +85,7 @@ def find(
             if file == "-":
                 found.jobs += _read("stdin", STDIN, partial(read_document, file, options, stdin=stdin), options)
             else:
-                found.jobs += _jobs(file, options, common, shared)
+                found.jobs += _jobs(file, options, common, found)
         except AttnError as error:
             errors += error.errors()
     if common is not None and not any(map(_is_list_of_jobs, found.files)):
@@ -90,17 +100,20 @@ def _files(argument: str, found: Found) -> list[str]:
     """The files of an argument. Raises InputError where there is none."""
     if argument == "-":
         return [argument]
+    if not argument:
+        raise UsageError("the name of a problem is empty", hint="is a variable of the shell not set?")
     path = Path(argument)
     if path.is_dir():
         found.folders.append(argument)
-        names = sorted(entry.name for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES and entry.is_file())
+        entries = [entry for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES and not entry.is_dir()]
+        names = sorted(entry.name for entry in entries)
         names = [name for name in names if not name.startswith(".")]
         if not names:
             raise InputError(f"the folder {argument} holds no problems", hint=f"files with {', '.join(SUFFIXES)}")
         return [str(path / name) for name in names]
     if path.exists() or not glob.has_magic(argument):
         if not path.exists():
-            raise InputError("there is no such file", place=argument, hint=near_file(path))
+            raise InputError("there is no such file", place=Place(argument), hint=near_file(path))
         return [argument]
     found.patterns.append(argument)
     return matching(argument)
@@ -122,28 +135,28 @@ def _is_list_of_jobs(file: str) -> bool:
 def _sniff(file: str) -> bytes:
     """Which keys of lists a file holds, as far as a look at its text tells."""
     try:
-        with open(file, "rb") as stream:
-            data = stream.read()
-    except OSError:
+        data = open_source(file).read()
+    except AttnError:  # told at its turn
         return b""
     return b" ".join(key for key, written in _LISTS.items() if key in data and written.search(data))
 
 
-def _jobs(file: str, options: Layer, common: str | None, shared: SharedFiles) -> Iterator[Job]:
+def _jobs(file: str, options: Layer, common: str | None, found: Found) -> Iterator[Job]:
     stem, suffix = os.path.splitext(os.path.basename(file))
     if suffix.lower() not in (*SUFFIXES, *JOB_LISTS):
         raise InputError("this is no problem file", place=file,
                          hint=f"problems: {', '.join(SUFFIXES)}; lists of jobs: {', '.join(JOB_LISTS)}")
     keys = _sniff(file)
     if suffix.lower() in JOB_LISTS or (b"jobs" in keys):
-        listed = read_jobs(file, options, common, shared)
+        listed = read_jobs(file, options, common, found.shared)
         if listed is not None:
             yield from _named(stem, listed)
             return
-    read = partial(read_document, file, options, shared=shared)
+    read = partial(read_document, file, options, shared=found.shared)
     if b"problems" in keys:
         yield from _read(stem, file, read, options)
     else:
+        found.unread.append(read)
         yield Job(stem, file, lambda: _single(read(), options))
 
 

@@ -15,6 +15,7 @@ from attncli.errors import AttnError, InputError, Place, UsageError, nearest, ra
 from attncli.problem.build import Layer, make_problem
 from attncli.problem.convert_text import value_from_text
 from attncli.problem.document import Document, layer_of, read_document
+from attncli.problem.formats import open_source
 from attncli.problem.formats.cells import Row, split
 from attncli.problem.problem import Problem
 from attncli.problem.reading import Reading, SharedFiles, read_options
@@ -69,7 +70,7 @@ class _Commons:
 
 
 def _from_table(file: str, options: Layer, commons: _Commons) -> Listed:
-    text = decode(Path(file).read_bytes(), file)
+    text = decode(open_source(file).read(), file)
     reading_options = read_options(options.settings)
     _, rows, *_ = split(text, "\t" if file.lower().endswith(".tsv") else reading_options.separator,
                     reading_options.decimal, file)  # fmt: skip
@@ -161,7 +162,7 @@ def _from_tree(file: str, options: Layer, commons: _Commons) -> Listed | None:
     from attncli.problem.yamltext import compose
     from attncli.problem.yamltree import pairs_of, place_of
 
-    root = compose(Path(file).read_bytes(), file)
+    root = compose(open_source(file).read(), file)
     top = {key: (node, value) for key, node, value in pairs_of(root)} if root.id == "mapping" else {}
     if "jobs" not in top:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -47,18 +48,19 @@ def _pooled(tasks: Iterator[Task], how: How, count: int, chunk: int) -> Iterator
     from multiprocessing import connection, get_context
 
     context = get_context("spawn")
-    pool = []
-    for _ in range(count):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, how), daemon=True)
-        process.start()
-        theirs.close()
-        pool.append((process, ours))
-    idle: list[Any] = [ours for _, ours in pool]
+    pool: list[tuple[Any, Connection]] = []
     busy: dict[Any, tuple[int, list[Task]]] = {}
     done: dict[int, list[Outcome]] = {}
     sent = due = 0
     try:
+        with _ctrl_c_later():
+            for _ in range(count):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_work, args=(theirs, how), daemon=True)
+                process.start()
+                theirs.close()
+                pool.append((process, ours))
+        idle: list[Any] = [ours for _, ours in pool]
         while True:
             while idle and sent - due < 8 * count and (part := [portable(task) for task in islice(tasks, chunk)]):
                 link = idle.pop()
@@ -87,6 +89,30 @@ def _pooled(tasks: Iterator[Task], how: How, count: int, chunk: int) -> Iterator
         for process, ours in pool:
             process.kill()
             ours.close()
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Processes that are started here never see Ctrl-C, which a terminal sends to all of a group; we do at the end."""
+    import signal
+
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # which at its own start would let Ctrl-C through again
+    pressed = []
+    # What this thread has blocked, they inherit; but threads of BLAS, which have not, may take it for us.
+    handler = signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
 
 
 def lost(tasks: list[Task], why: str) -> list[Outcome]:

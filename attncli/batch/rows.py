@@ -5,7 +5,6 @@ Letters: n queries, m keys, H heads. A task is some rows, of all sequences and h
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,14 +12,14 @@ from contextlib import contextmanager
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from attncli.batch.cluster import client
 from attncli.batch.work import Task, portable
 from attncli.errors import AttnError, MachineError, UsageError
 from attncli.lazy import Array, np
 from attncli.pipeline.trace import NAMED_STEPS
-from attncli.problem.formats.base import os_error
+from attncli.problem.formats.files import Writing, told
 from attncli.problem.large import sample
 from attncli.problem.plan import computed_dtype, step_shapes
 from attncli.problem.problem import Problem
@@ -101,22 +100,25 @@ def _arrays(
     problem: Problem, files: Mapping[Path, str], shapes: Mapping[str, tuple[int, ...]], dtype: Any
 ) -> Iterator[dict[Path, Array]]:
     """The files' arrays, mapped, under other names until all is written."""
-    temporary: dict[Path, str] = {}
-    try:
+    with Writing(map(str, files), force=bool(problem.options.get("force"))) as writing:
         arrays: dict[Path, Any] = {}  # of memmaps
         for path, step in files.items():
             *lead, n, width = shapes[step]
             shape = (*lead, width, n) if problem.layout == "columns" else (*lead, n, width)
-            temporary[path] = str(path.resolve().parent / f".attncli-{os.urandom(8).hex()}.tmp")
-            try:
-                arrays[path] = np.lib.format.open_memmap(temporary[path], "w+", dtype, shape)
-            except OSError as error:
-                raise os_error(error, str(path), "write") from None
+            with told(str(path)), writing.open(str(path)) as stream:
+                arrays[path] = _mapped(stream, shape, dtype)
         yield arrays
         for path, array in arrays.items():
-            array.flush()
-            os.replace(temporary[path], path)
-    finally:
-        for name in temporary.values():
-            with contextlib.suppress(OSError):
-                os.unlink(name)
+            with told(str(path)):
+                array.flush()
+
+
+def _mapped(stream: BinaryIO, shape: tuple[int, ...], dtype: Any) -> Any:
+    """The array of a new .npy file. Raises OSError now, not at a write, where the disk has no room for it."""
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
+    start, size = stream.tell(), prod(shape) * np.dtype(dtype).itemsize
+    stream.truncate(start + size)
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(stream.fileno(), 0, start + size)
+    return np.memmap(stream, dtype, "r+", start, shape)

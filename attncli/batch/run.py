@@ -1,73 +1,17 @@
-"""The batch itself: who computes, where results go, and what is skipped because it is there already."""
+"""The batch itself: who computes, and what is skipped because it is there already."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 from time import perf_counter
 
+from attncli.batch.folder import Folder
 from attncli.batch.jobs import Job
-from attncli.batch.stamp import BESIDE, JOURNAL, Stamp, digest, read_journal, read_stamp
+from attncli.batch.stamp import digest
 from attncli.batch.work import Outcome, Task, compute
-from attncli.batch.writers import WRITERS, How
-from attncli.errors import AttnError, InputError
-
-
-@dataclass
-class Folder:
-    """Results as files of a folder, each whole or not there. resume: results of the same digest are kept."""
-
-    path: Path
-    how: How
-    resume: bool = False
-    force: bool = False
-    journal: dict[str, Stamp] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.beside = self.how.format in BESIDE
-        self.suffix = WRITERS.find(self.how.format or "json").facts["suffix"]
-        if self.resume:
-            for left in self.path.glob(".attncli-*.tmp"):  # of a batch that was killed
-                left.unlink(missing_ok=True)
-            self.journal = read_journal(self.path) if self.beside else {}
-
-    def make(self) -> None:
-        """Make the folder where it is missing. Raises InputError where that cannot be."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot make the folder: {error.strerror}", place=f"-o {self.path}") from None
-
-    def file(self, name: str) -> Path:
-        """Where the result of that name lies."""
-        return self.path / f"{name}{self.suffix}"
-
-    def finished(self, name: str, wanted: str) -> Stamp | None:
-        """The stamp of a result that is there already, for the same problem and options."""
-        file = self.file(name)
-        if not self.resume or not file.exists():
-            return None
-        stamp = self.journal.get(file.name) if self.beside else read_stamp(file)
-        return stamp if stamp is not None and stamp.digest == wanted else None
-
-    def put(self, outcome: Outcome) -> None:
-        """Write a result; of a bad problem, take away an older one. Raises MachineError where the disk is full."""
-        from attncli.problem.formats.files import write_all
-
-        file = self.file(outcome.name)
-        if outcome.content is None or outcome.stamp is None:
-            if self.resume or self.force:
-                file.unlink(missing_ok=True)
-            return
-        write_all({str(file): outcome.content}, force=self.resume or self.force)
-        if self.beside:
-            import json
-
-            with (self.path / JOURNAL).open("a") as stream:
-                stream.write(json.dumps({"file": file.name, **outcome.stamp.to_dict()}) + "\n")
-
+from attncli.batch.writers import How
+from attncli.errors import AttnError
 
 Executor = Callable[[Iterator[Task], How], Iterator[Outcome]]
 

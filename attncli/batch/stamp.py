@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from attncli import __version__
 from attncli.lazy import np
@@ -87,7 +87,7 @@ def _feed(hashed: Any, value: Any) -> None:
 
 
 def read_stamp(path: Path) -> Stamp | None:
-    """The stamp of a result that exists; None where it has none that can be read."""
+    """The stamp of a result, a regular file; None where it has none that can be read."""
     try:
         if path.suffix == ".npz":
             from zipfile import ZipFile
@@ -104,24 +104,37 @@ def read_stamp(path: Path) -> Stamp | None:
         return None
     start = re.search(rb'^ ?"?batch"?:', head, re.MULTILINE)
     found = {m[1].decode(): (m[2] or m[3]).decode() for m in _KEYS.finditer(head, start.end())} if start else {}
-    return Stamp(found["digest"], found.get("result", ""), found.get("verdict")) if "digest" in found else None
+    if "digest" in found:
+        return Stamp(found["digest"], found.get("result", ""), found.get("verdict"))
+    return Stamp("") if re.search(rb'batch"?:\s*\{?\s*"?digest"?:', head) else None  # one of ours, but damaged
 
 
-def read_journal(folder: Path) -> dict[str, Stamp]:
-    """The stamps of results that cannot hold one themselves, by file name; the last one counts."""
-    try:
-        lines = (folder / JOURNAL).read_bytes().splitlines()
-    except OSError:
-        return {}
-    stamps = {}
-    for line in lines:
+class Entry(NamedTuple):
+    """A line of the journal: the stamp of a result, and the digest of its file's content."""
+
+    content: str
+    stamp: Stamp
+
+
+def content_digest(content: bytes) -> str:
+    """By which a file is known as it was written; 32 hexadecimal digits."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def read_journal(folder: Path) -> dict[str, list[Entry]]:
+    """The stamps of results that cannot hold one themselves, by file name."""
+    journal = folder / JOURNAL
+    entries: dict[str, list[Entry]] = {}
+    if not journal.is_file():
+        return entries
+    for line in journal.read_bytes().splitlines():
         try:
             told = json.loads(line)
-            file = str(told.pop("file"))
-            stamps[file] = Stamp(**told)
-        except (ValueError, TypeError, KeyError):
-            continue  # cut short when the batch was killed
-    return stamps
+            entry = Entry(str(told.pop("content")), Stamp(**{key: told[key] for key in told if key != "file"}))
+            entries.setdefault(str(told["file"]), []).append(entry)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue  # empty, or cut short when the batch was killed
+    return entries
 
 
 def _from_json(data: bytes) -> Stamp | None:

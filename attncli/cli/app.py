@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -36,8 +36,28 @@ def run(arguments: list[str]) -> int:
     if "_ATTNCLI_COMPLETE" in os.environ:
         # Typer sends help texts through Rich's markup when a shell completes, which eats `[mask]` and takes its time.
         sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
-    status = typer.main.get_command(app)(args=arguments, prog_name="attncli", standalone_mode=False)
-    return status if isinstance(status, int) else console.DONE
+    try:
+        given = typer.main.get_command(app)(args=arguments, prog_name="attncli", standalone_mode=False)
+    except _Ended as ended:
+        raise ended.by from None
+    if isinstance(given, _Returned):
+        return given.status or console.DONE
+    if given == console.INTERRUPTED:  # Typer's word for it, where no command runs yet
+        raise KeyboardInterrupt
+    return console.WRONG if given else console.DONE
+
+
+class _Returned(NamedTuple):
+    """What a command gave, apart from exit statuses of Typer's own: its 1 is no difference found."""
+
+    status: int | None
+
+
+class _Ended(Exception):
+    """Whatever ended a command, past Typer, which has meanings of its own for some of it."""
+
+    def __init__(self, by: BaseException) -> None:
+        self.by = by
 
 
 class PanelCommand(TyperCommand):
@@ -96,7 +116,7 @@ class LazyCommand(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """The commands of the table; whatever ends one of them is told here, before Typer gives it a meaning of its own."""
+    """The commands of the table."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -109,11 +129,11 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            return _Returned(super().invoke(ctx))
         except typer.Exit:
             raise
         except BaseException as error:
-            raise typer.Exit(console.tell(error)) from error
+            raise _Ended(error) from error
 
 
 app = typer.Typer(

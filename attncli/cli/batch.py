@@ -65,7 +65,8 @@ def command(
     result, `problem` another common problem; an empty cell says nothing. In YAML: problem: base.yaml, and under jobs: a
     list such as {name: warm, temperature: 2}.
 
-    Exit status: 2 if a problem was bad (the others are computed all the same), else 1 if a check failed, else 0.
+    Exit status: 3 if the machine failed, else 2 if a problem was bad (the others are computed all the same), else 1 if
+    a check failed, else 0.
     """
     from attncli.batch.jobs import find
     from attncli.batch.run import run

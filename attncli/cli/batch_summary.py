@@ -8,8 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from attncli.errors import MachineError
+from attncli.escapes import shown
+
 if TYPE_CHECKING:
-    from attncli.batch.run import Folder
+    from attncli.batch.folder import Folder
     from attncli.batch.work import Outcome
 
 
@@ -23,6 +26,7 @@ class Summary:
     rows: list[dict[str, str]] = field(default_factory=list)
     bad: int = 0
     wrong: int = 0
+    failed: bool = False  # the machine, with one of them
 
     def add(self, outcome: Outcome) -> None:
         """Take note of an outcome; tell at once what is wrong with a problem."""
@@ -32,10 +36,11 @@ class Summary:
             error.place = error.place or outcome.source
             console.error(error)
         self.bad += bool(outcome.errors)
+        self.failed |= any(isinstance(error, MachineError) for error in outcome.errors)
         self.wrong += outcome.told == "wrong"
         notes = [error.what for error in outcome.errors] or outcome.notes
-        self.rows.append({"problem": outcome.name, "result": outcome.told, "seconds": f"{outcome.seconds:.4f}",
-                          "notes": "; ".join(dict.fromkeys(notes))})  # fmt: skip
+        self.rows.append({"problem": shown(outcome.name), "result": outcome.told, "seconds": f"{outcome.seconds:.4f}",
+                          "notes": "; ".join(dict.fromkeys(map(shown, notes)))})  # fmt: skip
 
     @contextmanager
     def progress(self) -> Iterator[Callable[[], None]]:
@@ -72,13 +77,15 @@ class Summary:
         if self.folder is not None:
             from attncli.problem.formats.files import write_all
 
-            write_all({str(self.folder.path / "summary.csv"): _csv(self.rows)}, force=True)
+            write_all({str(self.folder.summary): _csv(self.rows)}, force=self.folder.replaces_summary)
         count = len(self.rows) - self.bad
         told = f"{count} of {self.total} problem{'s' * (self.total != 1)} computed, {self.bad} bad, {self.wrong} wrong"
         if printed:
             console.notes([] if self.quiet else [told])
         else:
             console.write(_table(self.rows) + told)
+        if self.failed:
+            return console.MACHINE
         return console.WRONG if self.bad else console.DIFFERENT if self.wrong else console.DONE
 
 
@@ -87,7 +94,9 @@ def _csv(rows: list[dict[str, str]]) -> bytes:
     import io
 
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, ["problem", "result", "seconds", "notes"], lineterminator="\n")
+    from attncli.batch.folder import COLUMNS
+
+    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return stream.getvalue().encode()

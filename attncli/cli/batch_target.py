@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.errors import AttnError, InputError, UsageError, raise_all
+from attncli.escapes import shown
 
 if TYPE_CHECKING:
+    from attncli.batch.folder import Folder
     from attncli.batch.jobs import Found
-    from attncli.batch.run import Folder
     from attncli.batch.work import Outcome
     from attncli.batch.writers import How
 
@@ -23,6 +24,8 @@ class Target:
     def __init__(self, output: str | None, format: str | None, resume: bool, force: bool) -> None:
         from attncli.batch.writers import WRITERS
 
+        if output == "":
+            raise UsageError("the name of the folder is empty", place="-o", hint="is a variable of the shell not set?")
         self.path = Path(output) if output is not None else None
         self.resume, self.force = resume, force
         is_stream = self.path is not None and self.path.suffix == ".jsonl" and not self.path.is_dir()
@@ -50,15 +53,16 @@ class Target:
 
     def prepare(self, found: Found, how: How) -> Folder | None:
         """The folder, which need not exist yet. Raises InputError for results that may not be written."""
-        from attncli.batch.run import Folder
+        from attncli.batch.folder import Folder
 
         if self.path is None:
             return None
         if self.format == "jsonl":
-            if self.path.exists() and not self.force:
-                raise InputError("the file exists", place=f"-o {self.path}", hint="--force replaces it")
+            from attncli.problem.formats.files import check_all
+
+            check_all([str(self.path)], force=self.force)
             return None
-        folder = Folder(self.path, how, self.resume, self.force)
+        folder = Folder(self.path, how, self.resume, self.force, found.remember)
         raise_all(list(_misplaced(found, folder)) or list(_existing(found, folder)))
         return folder
 
@@ -73,17 +77,14 @@ class Target:
         if self.path is None:
             yield lambda outcome: console.write(_line(outcome))
             return
-        temporary = self.path.with_name(f".{self.path.name}.tmp")
-        try:
-            with temporary.open("wb") as stream:
+        from attncli.problem.formats.files import whole_file
 
-                def write(outcome: Outcome) -> None:
-                    stream.write(_line(outcome))
+        with whole_file(str(self.path), force=self.force) as stream:
 
-                yield write
-            temporary.replace(self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+            def write(outcome: Outcome) -> None:
+                stream.write(_line(outcome))
+
+            yield write
 
 
 def _line(outcome: Outcome) -> bytes:
@@ -92,7 +93,7 @@ def _line(outcome: Outcome) -> bytes:
 
     if outcome.content is None:
         return b""
-    return b'{"name": ' + json.dumps(outcome.name).encode() + b", " + outcome.content[1:] + b"\n"
+    return b'{"name": ' + json.dumps(shown(outcome.name)).encode() + b", " + outcome.content[1:] + b"\n"
 
 
 def _misplaced(found: Found, folder: Folder) -> Iterator[AttnError]:
@@ -124,11 +125,11 @@ def _misplaced(found: Found, folder: Folder) -> Iterator[AttnError]:
 
 
 def _existing(found: Found, folder: Folder) -> Iterator[AttnError]:
-    if folder.resume or folder.force:
-        return
-    if not folder.path.exists():
-        return
-    there = [file for job in found.jobs if (file := folder.file(job.name)).exists()]
+    from attncli.problem.formats.files import check_all
+
+    there = [] if folder.resume or folder.force else folder.existing(job.name for job in found.jobs)
+    if not there and folder.summary.exists():
+        check_all([str(folder.summary)], force=folder.replaces_summary)
     if there:
         more = f" and {len(there) - 1} more" if len(there) > 1 else ""
         yield InputError(f"the result {there[0]} exists{more}", place=f"-o {folder.path}",

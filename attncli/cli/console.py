@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, TextIO
 
+from attncli import ledger, machine
 from attncli.errors import AttnError, MachineError, UsageError, nearest
+from attncli.escapes import shown
 
+_PIECE = 1 << 26  # bytes of standard input at a time
 DONE, DIFFERENT, WRONG, MACHINE, FAULT, INTERRUPTED, CLOSED = 0, 1, 2, 3, 70, 130, 141
 
 
 def prepare() -> None:
     """Make the streams take every character, one that the encoding lacks as an escape, and write all of it or fail."""
+    for number, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_RDONLY)):
+        try:
+            os.fstat(number)
+        except OSError:  # closed: no file of ours may get its number; whoever uses it gets an error as before
+            os.open(os.devnull, mode)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(getattr(stream, "buffer", None), io.RawIOBase):
@@ -40,6 +50,11 @@ def write(result: str | bytes) -> None:
         return
     sys.stdout.flush()
     binary.write(result)
+
+
+def write_data(text: str) -> None:
+    """Write what a program is to read: UTF-8 wherever it goes; bytes of names that are none stand as escapes."""
+    write(text.encode("utf-8", "backslashreplace"))
 
 
 def flush() -> None:
@@ -79,15 +94,15 @@ def tell(problem: BaseException) -> int:
     if isinstance(problem, BrokenPipeError):
         _discard(sys.stdout)
         return CLOSED
-    if isinstance(problem, MemoryError):
-        _say("attncli: ", "not enough memory", str(problem))
+    if machine.is_to_blame(problem):
+        _say("attncli: ", "not enough threads" if "thread" in str(problem) else "not enough memory", str(problem))
         return MACHINE
     if isinstance(problem, OSError):
         _discard(sys.stdout)
         import errno
 
         where = problem.filename or ("standard output" if problem.errno in (errno.ENOSPC, errno.EFBIG) else None)
-        _say("attncli: ", ": ".join(str(part) for part in (where, problem.strerror or problem) if part))
+        _say("attncli: ", ": ".join(os.fsdecode(part) for part in (where, problem.strerror or str(problem)) if part))
         return MACHINE
     return _fault(problem)
 
@@ -136,18 +151,35 @@ def encoding() -> str:
 
 
 def read_stdin() -> bytes:
-    """All of standard input."""
+    """All of standard input. Raises UsageError for a device, MachineError where it fills the memory."""
     if sys.stdin is None:
         raise UsageError("standard input is closed")
-    return sys.stdin.buffer.read()
+    with suppress(OSError, ValueError):  # a stream without a file
+        status = os.fstat(sys.stdin.fileno())
+        if stat.S_ISREG(status.st_mode):
+            ledger.remember(status)
+        if stat.S_ISCHR(status.st_mode) and not sys.stdin.isatty() and not _is_null(status):
+            raise UsageError("standard input is a device, not a file or a pipe")
+    from attncli.engine.memory import memory_available
+
+    pieces, size = list[bytes](), 0
+    while piece := sys.stdin.buffer.read(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        free = memory_available() if size > _PIECE else None
+        if free is not None and 2 * size > free:  # it is joined, and then read
+            raise MachineError("not enough memory for standard input, which does not end", hint="is that meant?")
+    return b"".join(pieces)
+
+
+def _is_null(status: os.stat_result) -> bool:
+    return os.path.samestat(status, os.stat(os.devnull))
 
 
 def _say(prefix: str, text: str, hint: str | None = None) -> None:
-    """One message on standard error; a line after the first, and the hint, are indented."""
-    from attncli.report.look import escape_controls
-
-    whole = f"{prefix}{text}\n{hint}" if hint else prefix + text
-    message = "\n  ".join(escape_controls(line) for line in whole.split("\n"))
+    """One message on standard error; the lines of the hint are indented."""
+    lines = [prefix + text, *(hint.split("\n") if hint else ())]
+    message = "\n  ".join(map(shown, lines))
     if sys.stderr is None:
         return
     try:

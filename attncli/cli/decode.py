@@ -102,7 +102,7 @@ def _print(step: Decoded, options: dict[str, Any], show: list[str]) -> None:
     from attncli.report.decoding import json_line, lines
 
     if options.get("format") == "json":
-        console.write(f"{json_line(step)}\n".encode())
+        console.write_data(f"{json_line(step)}\n")
     else:
         console.write("".join(f"{line}\n" for line in lines(step, look_of(options), show)))
     console.flush()

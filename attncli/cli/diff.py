@@ -57,7 +57,7 @@ def command(
     first, second = _matrices([a, b], flags)
     found = compare(first, second, allowed)
     for piece in difference(found, (a, b), look_of({}), format or "table"):
-        console.write(piece.encode() if format == "json" else piece)
+        (console.write_data if format == "json" else console.write)(piece)
     if not flags["quiet"]:
         console.notes([*first.notes, *second.notes, *found.notes])
     return console.DONE if found.within else console.DIFFERENT

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.engine.memory import in_words, memory_available
 from attncli.errors import AttnError
+from attncli.escapes import shown
 from attncli.pipeline.logits import is_scaled, key_width, scales_by_width
 from attncli.pipeline.trace import NAMED_STEPS, Trace
 from attncli.problem.labels import past_count
@@ -47,7 +48,7 @@ def describe(
         *_memory(plan, by_blocks),
         *(_files(outputs, trace) if outputs is not None else ()),
     ]
-    return "\n".join(lines)
+    return "\n".join(map(shown, lines))
 
 
 def _inputs(problem: Problem) -> Iterator[str]:
@@ -133,22 +134,21 @@ def _memory(plan: Plan, by_blocks: bool) -> Iterator[str]:
 
 def _files(outputs: Outputs, plan: Trace) -> Iterator[str]:
     """The files of -o and --save-problem. Raises what their formats cannot hold, as writing them does."""
-    from attncli.cli.outputs import input_files
     from attncli.problem.save import saved_sizes
     from attncli.report.data import parts
 
-    force, inputs = bool(outputs.problem.options.get("force")), input_files(outputs.problem)
+    force = bool(outputs.problem.options.get("force"))
     lines = []
     for output in outputs.files:
         matrices = parts(plan, outputs.steps_of(output, plan))
-        lines.append(file_line(output.path, matrices, force=force, inputs=inputs))
+        lines.append(file_line(output.path, matrices, force=force))
     if outputs.saved is not None:
         for path, size in saved_sizes(outputs.problem, Path(outputs.saved)).items():
-            lines.append(f"  {path}: the problem, about {in_words(size)}{_refused(path, force, inputs)}")
+            lines.append(f"  {path}: the problem, about {in_words(size)}{_refused(path, force)}")
     yield from ["files:", *lines] if lines else []
 
 
-def file_line(path: Path, matrices: Mapping[str, Matrix], *, force: bool, inputs: Sequence[str]) -> str:
+def file_line(path: Path, matrices: Mapping[str, Matrix], *, force: bool) -> str:
     """What a file would hold, its size, and whether it would be refused. Raises InputError as `formats.writer` does."""
     from attncli.problem.formats import format_of, writer
     from attncli.problem.values import placed
@@ -160,15 +160,15 @@ def file_line(path: Path, matrices: Mapping[str, Matrix], *, force: bool, inputs
         size = f"about {in_words(sum(_HEADER + array.nbytes for array in arrays))}"
     else:
         size = f"at most {in_words(_SPELLED * sum(array.size for array in arrays))} of numbers"
-    return f"  {path}: {', '.join(matrices)}, {size}{_refused(path, force, inputs)}"
+    return f"  {path}: {', '.join(matrices)}, {size}{_refused(path, force)}"
 
 
-def _refused(path: Path, force: bool, inputs: Sequence[str]) -> str:
+def _refused(path: Path, force: bool) -> str:
     """Why the file would not be written as things stand, if so."""
     from attncli.problem.formats.files import check_all
 
     try:
-        check_all([str(path)], force=force, inputs=inputs)
+        check_all([str(path)], force=force)
     except AttnError as error:
         why = "; ".join(f"{inner.what}, {inner.hint}" if inner.hint else inner.what for inner in error.errors())
         return f": it would be refused: {why}"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from attncli.errors import AttnError, UsageError, nearest, raise_all
 from attncli.pipeline.trace import NAMED_STEPS, parse_address
 from attncli.problem.formats import format_of, writer
-from attncli.problem.matrix import Matrix
 from attncli.problem.values import placed
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Outputs:
         from attncli.problem.formats.files import check_all
 
         names = [*(str(output.path) for output in self.files), *([self.saved] if self.saved is not None else [])]
-        check_all(names, force=bool(self.problem.options.get("force")), inputs=input_files(self.problem))
+        check_all(names, force=bool(self.problem.options.get("force")))
 
     def write(self, trace: Trace) -> list[str]:
         """Write all files, or none; gives notes that name them. Raises InputError and MachineError."""
@@ -89,7 +88,7 @@ class Outputs:
             contents |= {str(path): content for path, content in files.items()}
             told.append(f"wrote the problem to {' and '.join(map(str, files))}")
         if contents:
-            write_all(contents, force=bool(self.problem.options.get("force")), inputs=input_files(self.problem))
+            write_all(contents, force=bool(self.problem.options.get("force")))
         return told
 
     def steps_of(self, output: Output, trace: Trace) -> list[str]:
@@ -100,15 +99,6 @@ class Outputs:
         if not output.several:
             return ["output" if "output" in trace else "weights"]
         return trace.names(on_request=True) if show is None or "all" in show else show
-
-
-def input_files(problem: Problem) -> list[str]:
-    """The files from which the problem came, as far as they are known by name."""
-    parameters = problem.score.parameters.values() if problem.score else ()
-    matrices = [*problem.inputs.values(), *parameters, *(choice.argument for choice in problem.masks)]
-    matrices += [hand.matrix for hand in problem.expect.values()]
-    places = [each.place for each in matrices if isinstance(each, Matrix) and each.place is not None]
-    return [*(place.file.partition("::")[0] for place in places), *([problem.file] if problem.file else [])]
 
 
 def parse_outputs(
@@ -130,6 +120,7 @@ def parse_outputs(
         path = str(output.path)
         if path in (".", "-") or text.endswith("/"):
             hint = "without -o results go to standard output; --format names the format" if path == "-" else None
+            hint = hint if text else "is a variable of the shell not set?"
             errors.append(UsageError(f"{text!r} names no file", place="-o", hint=hint))
         elif output.path in named:
             errors.append(UsageError(f"{path} is named twice", place="-o", hint="each output needs a file of its own"))

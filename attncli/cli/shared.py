@@ -152,7 +152,7 @@ def results(problem: Problem, trace: Trace, beside: Mapping[str, Any] | None = N
         pieces = render(trace, shown(options, trace), look, options.get("format", "table"), beside)
         # Data are UTF-8 wherever they go; text is written in the encoding of the terminal.
         is_data = _is_data(options)
-        yield from (piece.encode() if is_data else piece for piece in pieces)
+        yield from (piece.encode("utf-8", "backslashreplace") if is_data else piece for piece in pieces)
     if options.get("stats"):
         from attncli.report.stats import stats
 

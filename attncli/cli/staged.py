@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attncli.cli import console
-from attncli.cli.outputs import Output, input_files, parse_outputs
+from attncli.cli.outputs import Output, parse_outputs
 from attncli.errors import InputError, UsageError
+from attncli.escapes import shown
 from attncli.problem.formats import format_of, writer
 from attncli.problem.stages import Solved, Stages
 from attncli.problem.values import placed
@@ -30,6 +31,10 @@ def compute(stages: Stages, flags: dict[str, Any]) -> int:
     outputs = parse_outputs(options.get("output") or (), stages=stages.address)
     if options.get("dry_run"):
         return _dry(stages, outputs)
+    if outputs:
+        from attncli.problem.formats.files import check_all
+
+        check_all([str(output.path) for output in outputs], force=bool(options.get("force")))
     prints = not outputs or any(flags[name] for name in ("show", "top", "format", "stats"))
     printed = _printed(stages) if prints else {}
     written = {output.path: _written(stages, output) for output in outputs}
@@ -142,12 +147,8 @@ def _write(stages: Stages, solved: dict[str, Solved], outputs: list[Output], ste
                 contents[str(output.path)] = writer(output.path.name, parts, {})
         told.append(f"wrote {', '.join(parts)} to {output.path}")
     if contents:
-        write_all(contents, force=bool(stages.options.get("force")), inputs=_inputs(stages))
+        write_all(contents, force=bool(stages.options.get("force")))
     return told
-
-
-def _inputs(stages: Stages) -> list[str]:
-    return [file for problem in stages.problems.values() for file in input_files(problem)]
 
 
 def _dry(stages: Stages, outputs: list[Output]) -> int:
@@ -157,11 +158,11 @@ def _dry(stages: Stages, outputs: list[Output]) -> int:
 
     stand_ins = {name: stages.stand_in(name) for name in stages.problems}
     for name, problem in stand_ins.items():
-        console.write(f"stage {name}: {describe(problem, plan_of(problem))}")
+        console.write(f"stage {shown(name)}: {describe(problem, plan_of(problem))}")
     plans = {name: blueprint(problem) for name, problem in stand_ins.items()}
     files = {output.path: flat({name: (plans[name], steps) for name, steps in _written(stages, output).items()})
              for output in outputs}
     force = bool(stages.options.get("force"))
-    lines = [file_line(path, matrices, force=force, inputs=_inputs(stages)) for path, matrices in files.items()]
-    console.write("\n".join(["files:", *lines] if lines else []))
+    lines = [file_line(path, matrices, force=force) for path, matrices in files.items()]
+    console.write("\n".join(["files:", *map(shown, lines)] if lines else []))
     return console.DONE

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.errors import AttnError, InputError, Place
 from attncli.pipeline.trace import parse_address
-from attncli.problem.formats import ReadOptions, known_suffixes, open_source, read_matrix
+from attncli.problem.formats import ReadOptions, known_suffixes, note_source, open_source, read_matrix
 from attncli.problem.numbers import quote
 from attncli.problem.text import decode, lines_of
 from attncli.problem.values import Setting, placed
@@ -32,9 +33,22 @@ class SharedFiles:
     def __init__(self) -> None:
         self._known: dict[tuple[str, ReadOptions], Matrix] = {}
         self._size = 0
+        self._reads = True
+
+    @contextmanager
+    def only_named(self) -> Iterator[None]:
+        """A stretch in which files are taken note of, as inputs, and not read: whoever asks for one gets an error."""
+        self._reads = False
+        try:
+            yield
+        finally:
+            self._reads = True
 
     def get(self, file: str, options: ReadOptions, read: Callable[[], Matrix]) -> Matrix:
         """The matrix of a file, from before or by reading it. Raises what `read` raises."""
+        if not self._reads:
+            note_source(file)
+            raise InputError("the file is not read now", place=Place(file))
         key = (file, options)
         if key not in self._known:
             matrix = read()

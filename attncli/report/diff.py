@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from attncli.errors import UsageError
+from attncli.escapes import shown
 from attncli.lazy import np
 from attncli.report.look import Look, wrapped
 from attncli.report.marking import drawing
@@ -55,7 +56,7 @@ def sentence(found: Difference) -> str:
 def to_dict(found: Difference, names: tuple[str, str]) -> dict[str, Any]:
     """The JSON object: infinities and NaN as strings."""
     arrays = {
-        letter: {"file": name, "shape": list(shape), "dtype": dtype}
+        letter: {"file": shown(name), "shape": list(shape), "dtype": dtype}
         for letter, name, shape, dtype in zip("ab", names, found.shapes, found.dtypes, strict=True)
     }
     return {

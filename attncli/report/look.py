@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# Embeddings, overrides and isolates would reorder the numbers beside them.
-_BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_LINE_SEPARATORS = frozenset("\u2028\u2029")
-_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+from attncli.escapes import shown
+
 _ISOLATE, _POP = "\u2068", "\u2069"
 
 
@@ -58,9 +56,8 @@ class Look(NamedTuple):
         """A user's text as it is shown: control characters and what cannot be encoded stand as escapes."""
         if text.isascii() and text.isprintable():
             return text
-        shown = escape_controls(text)
         # Before any layout: an escape is wider than its character, and columns must stay aligned.
-        return shown.encode(self.codec, "backslashreplace").decode(self.codec)
+        return shown(text).encode(self.codec, "backslashreplace").decode(self.codec)
 
     def isolated(self, text: str) -> str:
         """A label with right-to-left letters in isolation: a terminal then does not reorder what stands beside it."""
@@ -72,24 +69,9 @@ class Look(NamedTuple):
         return f"{_ISOLATE}{text}{_POP}" if right_to_left else text
 
 
-def escape_controls(text: str) -> str:
-    r"""The text with control characters as escapes: ESC as `\x1b`, a newline as `\n`, U+202E as `\u202e`."""
-    return "".join(_escape(character) if _is_control(character) else character for character in text)
-
-
-def _is_control(character: str) -> bool:
-    code = ord(character)
-    return code < 32 or 127 <= code < 160 or character in _BIDI_CONTROLS or character in _LINE_SEPARATORS
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    return _SHORT.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
-
-
 def missing_characters(labels: list[str], look: Look) -> str | None:
     """A note where labels hold characters that the encoding lacks, or None."""
-    if all(look.can_show(escape_controls(label)) for label in labels):
+    if all(look.can_show(shown(label)) for label in labels):
         return None
     return f"characters that {look.codec} lacks are shown as \\u...: an output of UTF-8 shows them as they are"
 

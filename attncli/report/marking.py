@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attncli.errors import UsageError
+from attncli.escapes import shown
 from attncli.report.arrays import first_wrong, sheet_of_array, where
 from attncli.report.look import Look, wrapped
 from attncli.report.numbers import spell_one
@@ -85,7 +86,7 @@ def sheet_of(step: StepMark, look: Look) -> Sheet:
     return Sheet(
         title=step.step,
         size=counted(step.step, step.hand.shape[-2:], (step.rows, step.columns)),
-        caption=step.verdict + (f", with {step.reason}" if step.reason else ""),
+        caption=step.verdict + (f", with {look.label(step.reason)}" if step.reason else ""),
         row_labels=[look.gap if i is None else look.label(names[i]) for i in rows],
         column_labels=[look.gap if j is None else look.label(step.column_labels[j]) for j in columns],
         cells=cells,
@@ -119,7 +120,7 @@ def corrections(step: StepMark, wrong: Sequence[CellMark], look: Look) -> Sheet:
 
 def conclusion(result: CheckResult, look: Look) -> list[str]:
     """The verdict, and the mistakes that are named."""
-    return [sentence(result, look), *_mistakes(result)]
+    return [sentence(result, look), *map(look.label, _mistakes(result))]
 
 
 def sentence(result: CheckResult, look: Look) -> str:
@@ -179,9 +180,9 @@ def rows(results: Sequence[CheckResult], points: Points | None = None) -> list[l
         cell = ["", "", "", ""]
         if result.first_wrong is not None:
             step, wrong = result.first_wrong
-            cell = [step.step, " ".join(map(str, wrong.at)), wrong.row, wrong.column]
+            cell = [step.step, " ".join(map(str, wrong.at)), shown(wrong.row), shown(wrong.column)]
         mistakes = " ".join(diagnosis.mistake for diagnosis in result.diagnosis)
-        row = [result.file or "", result.verdict, *cell, mistakes, result.reason]
+        row = [shown(result.file or ""), result.verdict, *cell, mistakes, shown(result.reason)]
         found.append(row if points is None else row + points.row(result))
     return found
 
@@ -192,7 +193,8 @@ def data(results: Sequence[CheckResult], format: str, points: Points | None = No
         import json
 
         objects: list[dict[str, Any]] = [
-            result.to_dict() | (points.to_dict(result) if points is not None else {}) for result in results
+            {**result.to_dict(), **_named(result), **(points.to_dict(result) if points is not None else {})}
+            for result in results
         ]
         return (
             json.dumps(objects if several or len(objects) > 1 else objects[0], ensure_ascii=False, allow_nan=False)
@@ -206,8 +208,13 @@ def data(results: Sequence[CheckResult], format: str, points: Points | None = No
     return text.getvalue()
 
 
+def _named(result: CheckResult) -> dict[str, str]:
+    """The file's name, where it has one, as every reader of JSON takes it."""
+    return {} if result.file is None else {"file": shown(result.file)}
+
+
 def _mistakes(result: CheckResult) -> list[str]:
-    """The sentences of the diagnosis."""
+    """The sentences of the diagnosis, which may name labels."""
     exact = [diagnosis for diagnosis in result.diagnosis if diagnosis.exact_match]
     told = exact or result.diagnosis
     if not told:

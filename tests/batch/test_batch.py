@@ -190,7 +190,7 @@ def test_a_stream_of_lines(batch: Batch, tmp_path: Path) -> None:
     assert err.splitlines()[-1] == "note: 3 of 4 problems computed, 1 bad, 0 wrong"
     assert batch("in", "-o", "all.jsonl")[0] == 2
     assert (tmp_path / "all.jsonl").read_text() == out
-    assert batch("in", "-o", "all.jsonl")[2].startswith("attncli: -o all.jsonl: the file exists\n")
+    assert batch("in", "-o", "all.jsonl")[2].startswith("attncli: all.jsonl: the file exists\n")
 
 
 def test_without_an_output_only_the_summary_is_given(batch: Batch, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import BinaryIO
 import pytest
 
 from attncli import AttnError
+from attncli.problem.formats import open_source
 from attncli.problem.formats.files import write_all
 from tests.inside import InputError, MachineError
 
@@ -72,9 +73,10 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 def test_an_output_that_is_an_input_is_refused_by_any_name(link: object) -> None:
     Path("a").write_text("old")
     link("a", "b")  # type: ignore[operator]
+    open_source("a")
     for name in ("a", "./a", "b"):
         with pytest.raises(InputError, match="also an input"):
-            write_all({name: b"new"}, force=True, inputs=["a", "-", "nothing"])
+            write_all({name: b"new"}, force=True)
     assert Path("a").read_text() == "old"
 
 

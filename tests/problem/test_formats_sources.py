@@ -7,8 +7,7 @@ import os
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -177,17 +176,14 @@ def test_a_socket_is_no_file(folder: Path) -> None:
         assert "socket" in str(error_of("s.csv"))
 
 
-@pytest.fixture
-def pipe(folder: Path) -> Iterator[str]:
+def test_a_named_pipe_is_no_file_and_one_of_the_shell_is(folder: Path) -> None:
     os.mkfifo("pipe.csv")
-    thread = threading.Thread(target=lambda: Path("pipe.csv").write_text("1,2\n"), daemon=True)
-    thread.start()
-    yield "pipe.csv"
-    thread.join(5)
-
-
-def test_a_named_pipe_is_read(pipe: str) -> None:
-    assert read_matrix(pipe).array.tolist() == [[1, 2]]
+    assert "a named pipe" in str(error_of("pipe.csv"))
+    read, write = os.pipe()
+    os.write(write, b"1,2\n")
+    os.close(write)
+    assert read_matrix(f"/dev/fd/{read}", ReadOptions(stdin_format="csv")).array.tolist() == [[1, 2]]
+    os.close(read)
 
 
 def test_suffixes_in_any_case(folder: Path) -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "encode",
     "format_of",
     "known_suffixes",
+    "note_source",
     "open_source",
     "read_all",
     "read_matrix",
@@ -74,6 +75,11 @@ def read_matrix(
             hint="save it with two axes: array.reshape(1, 1)",
         )
     return matrix
+
+
+def note_source(spec: str) -> None:
+    """Take note that the file of a path, or of `path::NAME`, is an input. Raises InputError as reading it does."""
+    open_source(_split(spec, None)[0])
 
 
 def read_all(

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from attncli import ledger
 from attncli.errors import AttnError, InputError, MachineError, Place, nearest
-from attncli.lazy import Array, np
+from attncli.escapes import shown
+from attncli.lazy import Array, np, pattern
 from attncli.problem.matrix import Matrix
 from attncli.record import record
 from attncli.registry import LooseEntry as Entry
@@ -52,7 +54,10 @@ class ReadOptions(NamedTuple):
 
 @record
 class Source:
-    """Where the bytes of a matrix come from; `path` is a regular file, which may be mapped instead of read."""
+    """Where the bytes of a matrix come from; `path` is a regular file, which may be mapped instead of read.
+
+    stream: what is given by other means, such as standard input.
+    """
 
     file: str
     path: Path | None = None
@@ -93,8 +98,9 @@ def placeholder(shape: tuple[int, ...], dtype: np.dtype) -> Array:
 
 
 def open_source(name: str, base: Path | None = None) -> Source:
-    """A file that can be read: a regular one, or a pipe. Raises InputError for what is missing or is no file.
+    """A regular file, which from now on is an input: no output is put upon it. Raises InputError for anything else.
 
+    A pipe is read where the shell made it: /dev/stdin, or the /dev/fd/63 of `<(...)`; a named one may have no writer.
     base: the folder from which a relative name is looked up.
     """
     if not name:
@@ -102,18 +108,24 @@ def open_source(name: str, base: Path | None = None) -> Source:
     path = Path(name) if base is None else base / name
     file = str(path)
     try:
-        mode = path.stat().st_mode
+        status = path.stat()
     except FileNotFoundError:
         raise InputError("the file does not exist", place=Place(file), hint=near_file(path)) from None
     except (OSError, ValueError) as error:
         raise os_error(error, file, "read") from None
+    mode = status.st_mode
     if stat.S_ISREG(mode):
+        ledger.remember(status)
         return Source(file, path)
-    if stat.S_ISFIFO(mode):
+    if stat.S_ISFIFO(mode) and _DESCRIPTOR.fullmatch(file):
         return Source(file, stream=path.read_bytes)
-    what = "a folder" if stat.S_ISDIR(mode) else "a device or a socket"
+    what = next((what for what, holds in _KINDS.items() if holds(mode)), "a device")
     hint = "name a file in it" if stat.S_ISDIR(mode) else "- reads standard input"
     raise InputError(f"this is {what}, not a file", place=Place(file), hint=hint)
+
+
+_DESCRIPTOR = pattern("/dev/stdin|/dev/fd/[0-9]+|/proc/self/fd/[0-9]+")
+_KINDS = {"a folder": stat.S_ISDIR, "a named pipe": stat.S_ISFIFO, "a socket": stat.S_ISSOCK}
 
 
 def os_error(error: OSError | ValueError, file: str, doing: str) -> AttnError:
@@ -157,9 +169,9 @@ def near_file(path: Path) -> str | None:
     """A hint at the file of the same folder that was probably meant; the suffix, which many share, says nothing."""
     folder = path.parent
     if path.is_symlink():
-        return f"it is a link to {os.readlink(path)}, which does not exist"
+        return f"it is a link to {shown(os.readlink(path))}, which does not exist"
     if not folder.is_dir():
-        return f"the folder {folder} does not exist"
+        return f"the folder {shown(str(folder))} does not exist"
     try:
         names = sorted(entry.name for entry in os.scandir(folder))
     except OSError:
@@ -169,4 +181,4 @@ def near_file(path: Path) -> str | None:
     close = nearest(path.stem, by_stem)
     if close is None and any(sign in path.name for sign in "*?"):
         return "only `check` and `batch` take patterns; without quotes the shell puts the files in its place"
-    return f"did you mean {folder / by_stem[close]}?" if close else None
+    return f"did you mean {shown(str(folder / by_stem[close]))}?" if close else None

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
-from typing import BinaryIO, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, BinaryIO
 
 from attncli.errors import AttnError, InputError, Place, raise_all
+from attncli.escapes import shown
 from attncli.lazy import pattern
+from attncli.ledger import is_input
 from attncli.problem.formats.base import os_error
+from attncli.problem.formats.temporary import Temporary, clear
 from attncli.record import record
 
 
@@ -36,82 +40,136 @@ class _Output:
     """One file on its way: its name as given, where it really lies, and what was there before."""
 
     name: str
-    content: Content
     target: str
     mode: int | None  # permission bits of the file that is replaced; None where there is none
     direct: bool  # a pipe or a device, which is written to and never replaced
-    temporary: str | None = None
-    backup: str | None = None
+    temporary: Temporary | None = None
+    backup: Temporary | None = None
     placed: bool = False
 
 
-def write_all(
-    files: Mapping[str, Content],
-    *,
-    force: bool = False,
-    inputs: Iterable[str] = (),
-) -> None:
-    """Write each path's bytes, or what its function writes into a stream; on any failure nothing is left behind.
+class Writing:
+    """Files that are filled one after the other, and put in place together when the `with` ends well; else none is.
 
-    What goes into several files together is written first, so that the others may hold what came of it.
-
-    force: replace files that exist. inputs: files that must not be written over, by whatever name.
+    force: replace files that exist; what was read in this call is never replaced.
     Raises InputError for outputs that cannot be (all of them together), MachineError where the disk is full.
     """
-    outputs = _checked(files, force, [name for name in inputs if os.path.exists(name)])
+
+    def __init__(self, names: Iterable[str], *, force: bool = False) -> None:
+        self.force = force
+        self._outputs = {output.name: output for output in _checked(names, force)}
+
+    @property
+    def direct(self) -> list[str]:
+        """Those that are pipes or devices: what was written to one cannot be taken back."""
+        return [output.name for output in self._outputs.values() if output.direct]
+
+    def open(self, name: str) -> BinaryIO:
+        """A stream for one of the files; of a pipe or device, that itself."""
+        output = self._outputs[name]
+        if output.direct:
+            # /dev/stdout may be a file by a redirection: opened by name, it would lose what was printed before.
+            match = _DESCRIPTOR.fullmatch(name)
+            return open(os.dup(int(_STREAMS.get(match[1], match[1]))) if match else output.target, "wb")
+        clear(os.path.dirname(output.target))
+        output.temporary = Temporary(output.target)
+        output.temporary.create(output.mode)
+        return output.temporary.open()
+
+    def __enter__(self) -> Writing:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        outputs = [output for output in self._outputs.values() if not output.direct]
+        try:
+            if kind is None:
+                for output in outputs:
+                    _put_in_place(output, self.force, keep=len(outputs) > 1)
+        except BaseException:
+            kind = BaseException
+            raise
+        finally:
+            if kind is not None:
+                _undo(outputs)
+            for output in outputs:
+                for each in (output.temporary, output.backup):
+                    if each is not None:
+                        each.remove()
+
+
+@contextmanager
+def told(names: str) -> Iterator[None]:
+    """What the system says of files, as ours; a reader of a pipe that is gone stays a BrokenPipeError."""
     try:
-        for group in _together(outputs):
-            _write_together(group)
-        for output in outputs:
-            if not output.direct and not isinstance(output.content, Together):
-                _write(output)
-        for output in outputs:
-            if output.direct and not isinstance(output.content, Together):
-                _write(output)
-        for output in outputs:
-            if not output.direct:
-                _put_in_place(output, force, keep=len(outputs) > 1)
-    except BaseException:
-        _undo(outputs)
-        raise
-    for output in outputs:
-        _remove(output.backup)
-
-
-def check_all(names: Iterable[str], *, force: bool = False, inputs: Iterable[str] = ()) -> None:
-    """Whether these files may be written, before anything is computed. Raises InputError as `write_all` does."""
-    _checked(dict.fromkeys(names, b""), force, [name for name in inputs if os.path.exists(name)])
-
-
-def _together(outputs: list[_Output]) -> list[list[_Output]]:
-    """The files of each content that goes into several."""
-    groups: dict[Together, list[_Output]] = {}
-    for output in outputs:
-        if isinstance(output.content, Together):
-            groups.setdefault(output.content, []).append(output)
-    return list(groups.values())
-
-
-def _write_together(outputs: list[_Output]) -> None:
-    names = ", ".join(output.name for output in outputs)
-    content = cast(Together, outputs[0].content)
-    try:
-        with ExitStack() as stack:
-            content.write({output.name: stack.enter_context(_opened(output)) for output in outputs})
-        for output in outputs:
-            _set_mode(output)
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
         raise os_error(error, names, "write") from None
 
 
-def _checked(files: Mapping[str, Content], force: bool, inputs: list[str]) -> list[_Output]:
+@contextmanager
+def whole_file(name: str, *, force: bool = False) -> Iterator[BinaryIO]:
+    """A stream into one file, as `Writing` writes it."""
+    with Writing([name], force=force) as writing, told(name), writing.open(name) as stream:
+        yield stream
+
+
+def write_all(files: Mapping[str, Content], *, force: bool = False) -> None:
+    """Write each path's bytes, or what its function writes into a stream; on any failure nothing is left behind.
+
+    What goes into several files together is written first, so that the others may hold what came of it; pipes last.
+    Raises as `Writing` does.
+    """
+    with Writing(files, force=force) as writing:
+        for together, names in _together(files).items():
+            with told(", ".join(names)), ExitStack() as stack:
+                together.write({name: stack.enter_context(writing.open(name)) for name in names})
+        for name in sorted(files, key=writing.direct.__contains__):
+            content = files[name]
+            if isinstance(content, Together):
+                continue
+            with told(name), writing.open(name) as stream:
+                if isinstance(content, bytes):
+                    stream.write(content)
+                else:
+                    content(stream)
+
+
+def append(name: str, entry: Mapping[str, Any]) -> None:
+    """Add a line of JSON to a file of attncli's own, in one piece, also beside other runs.
+
+    The line break stands before it: what a killed run has cut short spoils no other line.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with told(name):
+        descriptor = os.open(name, flags, 0o666)
+        try:
+            os.write(descriptor, f"\n{json.dumps(entry)}".encode())
+        finally:
+            os.close(descriptor)
+
+
+def check_all(names: Iterable[str], *, force: bool = False) -> None:
+    """Whether these files may be written, before anything is computed. Raises InputError as `write_all` does."""
+    _checked(names, force)
+
+
+def _together(files: Mapping[str, Content]) -> dict[Together, list[str]]:
+    """The files of each content that goes into several."""
+    groups: dict[Together, list[str]] = {}
+    for name, content in files.items():
+        if isinstance(content, Together):
+            groups.setdefault(content, []).append(name)
+    return groups
+
+
+def _checked(names: Iterable[str], force: bool) -> list[_Output]:
     outputs: list[_Output] = []
     errors: list[AttnError] = []
-    for name, content in files.items():
+    for name in names:
         try:
-            output = _look(name, content, force, inputs)
+            output = _look(name, force)
             twin = next((other for other in outputs if other.target == output.target and not output.direct), None)
             if twin is not None:
                 raise InputError(f"this is the same file as {twin.name}", place=Place(name))
@@ -124,10 +182,12 @@ def _checked(files: Mapping[str, Content], force: bool, inputs: list[str]) -> li
     return outputs
 
 
-def _look(name: str, content: Content, force: bool, inputs: list[str]) -> _Output:
+def _look(name: str, force: bool) -> _Output:
     """What stands at a path now. Raises InputError where nothing may be written."""
+    if not name:
+        raise InputError("the name of the file is empty", hint="is a variable of the shell not set?")
     if _DESCRIPTOR.fullmatch(name):
-        return _Output(name, content, name, None, direct=True)
+        return _Output(name, name, None, direct=True)
     target = os.path.realpath(name)
     place, folder = Place(name), os.path.dirname(target)
     try:
@@ -136,77 +196,48 @@ def _look(name: str, content: Content, force: bool, inputs: list[str]) -> _Outpu
         if not os.path.isdir(folder):
             import shlex
 
-            hint = f"mkdir -p {shlex.quote(folder)}"
+            hint = f"mkdir -p {shown(shlex.quote(folder))}"
             raise InputError(f"there is no folder {folder}", place=place, hint=hint) from None
-        return _Output(name, content, target, None, direct=False)
+        return _Output(name, target, None, direct=False)
     if stat.S_ISDIR(status.st_mode):
         raise InputError("this is a folder", place=place, hint="name a file in it")
     if not stat.S_ISREG(status.st_mode):
-        return _Output(name, content, target, None, direct=True)
-    if any(os.path.samefile(target, other) for other in inputs):
-        raise InputError("this output is also an input", place=place, hint="write to another file")
+        return _Output(name, target, None, direct=True)
+    _refuse_input(status, name)
     if not force:
         raise InputError("the file exists", place=place, hint="--force replaces it")
-    return _Output(name, content, target, stat.S_IMODE(status.st_mode), direct=False)
+    return _Output(name, target, stat.S_IMODE(status.st_mode), direct=False)
 
 
-def _write(output: _Output) -> None:
-    """The content of one file; a reader of a pipe that is gone stays a BrokenPipeError."""
-    try:
-        with _opened(output) as stream:
-            if isinstance(output.content, bytes):
-                stream.write(output.content)
-            elif not isinstance(output.content, Together):
-                output.content(stream)
-        _set_mode(output)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise os_error(error, output.name, "write") from None
-
-
-def _opened(output: _Output) -> BinaryIO:
-    """A new file of the same folder, so that a rename can put it in place; or the pipe or device itself."""
-    if output.direct:
-        # /dev/stdout may be a file by a redirection: opened by name, it would lose what was printed before.
-        match = _DESCRIPTOR.fullmatch(output.name)
-        return open(os.dup(int(_STREAMS.get(match[1], match[1]))) if match else output.target, "wb")
-    temporary = os.path.join(os.path.dirname(output.target), f".attncli-{os.urandom(8).hex()}.tmp")
-    output.temporary = temporary  # before it exists, so that no interruption falls between the two
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    return open(descriptor, "wb")
-
-
-def _set_mode(output: _Output) -> None:
-    if output.mode is not None and output.temporary is not None:
-        os.chmod(output.temporary, output.mode)
+def _refuse_input(status: os.stat_result, name: str) -> None:
+    if is_input(status):
+        raise InputError("this output is also an input", place=Place(name), hint="write to another file")
 
 
 def _put_in_place(output: _Output, force: bool, keep: bool) -> None:
     """Rename; where several are, the file that is replaced is kept until all are in place."""
-    assert output.temporary is not None
-    try:
+    new = output.temporary
+    assert new is not None
+    new.finish()
+    with told(output.name):
+        with contextlib.suppress(FileNotFoundError):  # it may have been read since we looked
+            _refuse_input(os.stat(output.target), output.name)
         if keep and output.mode is not None:
-            output.backup = f"{output.temporary}.old"
+            output.backup = Temporary(output.target)
             with contextlib.suppress(OSError):  # a file system without links keeps nothing
-                os.link(output.target, output.backup)
-        if force or not _linked(output):
-            os.replace(output.temporary, output.target)
+                output.backup.keep(output.target)
+        if force or not _linked(output, new.path):
+            os.replace(new.path, output.target)
         output.placed = True
-        _remove(output.temporary)
-        output.temporary = None
-    except OSError as error:
-        raise os_error(error, output.name, "write") from None
 
 
-def _linked(output: _Output) -> bool:
+def _linked(output: _Output, new: str) -> bool:
     """Put a new file in place by a link, which, unlike a rename, replaces nothing that came into being since we looked.
 
     False where the file system has no links.
     """
-    assert output.temporary is not None
     try:
-        os.link(output.temporary, output.target)
+        os.link(new, output.target)
     except FileExistsError:
         what = "the file came into being meanwhile"
         raise InputError(what, place=Place(output.name), hint="--force replaces it") from None
@@ -216,18 +247,11 @@ def _linked(output: _Output) -> bool:
 
 
 def _undo(outputs: list[_Output]) -> None:
+    """Put back what was there before."""
     for output in outputs:
-        _remove(output.temporary)
-        if output.placed and output.mode is None:
-            _remove(output.target)
-        elif output.placed and output.backup is not None:
+        if output.placed:
             with contextlib.suppress(OSError):
-                os.replace(output.backup, output.target)
-        else:
-            _remove(output.backup)
-
-
-def _remove(path: str | None) -> None:
-    if path is not None:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+                if output.mode is None:
+                    os.unlink(output.target)
+                elif output.backup is not None:
+                    os.replace(output.backup.path, output.target)
