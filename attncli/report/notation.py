@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attncli.working.terms import Cell, Number, Term
+from attncli.arithmetic.trees import Cell, Number, Term
 
 # How tightly what stands in a term binds: a looser part inside a tighter one needs parentheses.
 SUM, NEGATIVE, PRODUCT, POWER, ATOM = range(5)
