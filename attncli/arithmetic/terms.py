@@ -160,7 +160,7 @@ class Terms(Decided):
         return _gathered((other, one), chosen.astype(int), *parts)
 
     def _absolute(self) -> Terms:
-        return (-self)._where(Terms.numbers(self.value < 0), self)  # type: ignore[no-any-return]
+        return _applied(np.absolute, lambda a: op("absolute", a), self)
 
     def _maximum(self, other: Terms) -> Terms:
         return _applied(np.maximum, trees.largest, self, other)
@@ -224,7 +224,11 @@ def _gathered(values: Sequence[Terms], which: Array, value: Array, at: Array, na
 
 
 def _cell(step: str, place: int, shape: tuple[int, ...]) -> Cell:
-    return Cell(step, tuple(map(int, np.unravel_index(place, shape))))
+    index: tuple[int, ...] = ()
+    for size in reversed(shape):
+        place, own = divmod(place, size)
+        index = (own, *index)
+    return Cell(step, index)
 
 
 # -- forms of their own ------------------------------------------------------------------------------------------------

@@ -122,6 +122,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "product": lambda *factors: math.prod(factors),
     "quotient": _quotient,
     "negative": lambda a: -a,
+    "absolute": abs,
     "square": lambda a: a * a,
     "sqrt": lambda a: math.sqrt(a) if a >= 0 else math.nan,
     "exp": _exp,
@@ -152,7 +153,7 @@ def magnitude(term: Term, leaf: Callable[[Cell], float]) -> float:
         return sum(sizes)
     if term.kind in ("product", "square", "max"):
         return float(OPERATIONS[term.kind](*sizes))
-    if term.kind in ("negative", "tanh"):  # no steeper than its argument
+    if term.kind in ("negative", "absolute", "tanh"):  # no steeper than its argument
         return sizes[0]
     value, *inner = (abs(float(evaluate(part, leaf))) for part in (term, *term.args))
     spread = [size / number if number else 1.0 for size, number in zip(sizes, inner, strict=True)]

@@ -142,6 +142,7 @@ def _operations(sympy: Any) -> dict[str, Callable[..., Any]]:
         "product": lambda *factors: sympy.Mul(*factors),
         "quotient": lambda a, b: a / b,
         "negative": lambda a: -a,
+        "absolute": sympy.Abs,
         "square": lambda a: a**2,
         "sqrt": sympy.sqrt,
         "exp": sympy.exp,

@@ -168,8 +168,10 @@ class Row(_InTerms, RowBlock):
         """The number of a cell for somebody who rounds every number that is computed; inputs stay as they are."""
         if cell not in self._rounded:
             term = self.term(cell)
-            if term is None or not self.is_computed(cell):
+            if not self.is_computed(cell):
                 self._rounded[cell] = self.number(cell)
+            elif term is None:
+                self._rounded[cell] = rounding(self.number(cell))
             else:
                 self._rounded[cell] = rounding(evaluate(term, lambda inner: self.rounded(inner, rounding)))
         return self._rounded[cell]
