@@ -111,8 +111,9 @@ def hardmax(logits: Array, over: Array) -> Array:
 def _threshold(logits: Array, over: Array) -> Array:
     """The tau of sparsemax: what is above it of the scores sums to 1."""
     stays = sparsemax(logits, over) > 0
-    total: Array = np.sum(np.where(stays, logits, 0), axis=-1, keepdims=True)
-    return (total - 1) / np.sum(stays, axis=-1, keepdims=True)
+    total = np.sum(np.where(stays, logits, 0), axis=-1, keepdims=True)
+    tau: Array = (total - 1) / np.sum(stays, axis=-1, keepdims=True)
+    return tau
 
 
 @normalizer(

@@ -97,13 +97,14 @@ def _used(row: Row, head: int, rows: dict[StepLine, Iterable[int]]) -> dict[str,
             own = head * x.shape[0] // row.heads
             todo += [cell for r in wanted for c in range(x.shape[-1]) for cell in leaves(x.term(own, r, c))]
     used: dict[str, set[Cell]] = {}
+    goes_on: dict[str, bool] = {}
     while todo:
         cell = todo.pop()
-        known = used.setdefault(cell.step, set())
-        if cell not in known:
-            known.add(cell)
-            if _comes_of_told(row, cell.step):
-                todo += leaves(row.term(cell))
+        if cell.step not in used:
+            used[cell.step], goes_on[cell.step] = set(), _comes_of_told(row, cell.step)
+        if cell not in used[cell.step]:
+            used[cell.step].add(cell)
+            todo += leaves(row.term(cell)) if goes_on[cell.step] else ()
     return used
 
 
