@@ -6,6 +6,7 @@ Only plain numbers need care that no square overflows and that no e^s does; here
 from __future__ import annotations
 
 from functools import singledispatch
+from math import prod
 from typing import Any
 
 from attncli.arithmetic import bounds, rounded, terms, tight_intervals
@@ -76,6 +77,23 @@ def shares_of_exponentials(x: Any, over: Any) -> Any:
     return e / np.where(total == 0, 1, total)
 
 
+@tight.exponentials.register
+def _(s: Terms, over: Array) -> Any:
+    return exponentials(s, spread_to(over, s.shape))[0]
+
+
+@tight.scaled_by.register
+def _(s: Terms, scale: Any, width: int | None, temperature: float | None) -> Any:
+    by: list[Any] = [] if width is None else [Terms.numbers(np.array(float(width)))._sqrt()]
+    by += [] if temperature is None else [Terms.numbers(np.array(temperature))]
+    return s / prod(by) if by else s * scale
+
+
+@tight.averaged.register
+def _(weights: Terms, v: Any, contributing: Array) -> Any:
+    return np.where(spread_to(contributing, weights.shape), weights, 0) @ v
+
+
 for every in (Box, Terms, Rounded, Bounded, Shape):
     tight.distances.register(every, distances)
 for every in (Terms, Rounded, Bounded):
@@ -95,7 +113,7 @@ def _(q: Box, k: Any) -> Box:
 @tight.normalized.register(Rounded)
 def _(x: Any, over: Any, entry: NormalizerEntry) -> Any:
     over = spread_to(over, x.shape)
-    weights = shares_of_exponentials(x, over) if entry.exponentials else entry.function(x, over)
+    weights = shares_of_exponentials(x, over) if entry.exponentials else (entry.by_hand or entry.function)(x, over)
     return np.where(over, x._lifted(weights), 0)
 
 

@@ -18,30 +18,41 @@ from attncli.lazy import Array, np
 
 Source: TypeAlias = Callable[[int], Term]
 
+# What a number is: a cell of something earlier, a number of the formula itself, or one that is made of others.
+CELL, NUMBER, MADE = range(3)
+
 
 class Terms(Decided):
-    """value: the numbers. at: for each its place in `source`, which gives the tree of a number at a place."""
+    """value: the numbers. at: for each its place in `source`, which gives the tree of a number at a place.
+
+    nature: what each is, CELL, NUMBER or MADE, told without its tree.
+    """
 
     kind = "terms"
 
-    def __init__(self, value: Array, at: Array, source: Source) -> None:
-        self.value, self.at, self.source = value, at, source
+    def __init__(self, value: Array, at: Array, nature: Array, source: Source) -> None:
+        self.value, self.at, self.nature, self.source = value, at, nature, source
 
     @classmethod
     def cells(cls, step: str, value: Array) -> Terms:
         """The numbers of a step or an input, each a cell of it."""
-        shape = value.shape
-        return cls._made(value, lambda i: Cell(step, tuple(int(place) for place in np.unravel_index(i, shape))))
+        return cls._made(value, lambda i: _cell(step, i, value.shape), CELL)
 
     @classmethod
     def numbers(cls, value: Array) -> Terms:
         """Numbers of the formula itself."""
-        return cls._made(value, lambda i: Number(float(value.flat[i])))
+        return cls._made(value, lambda i: Number(float(value.flat[i])), NUMBER)
 
     @classmethod
-    def _made(cls, value: Array, source: Source) -> Terms:
+    def _made(cls, value: Array, source: Source, nature: int = MADE) -> Terms:
         value = np.asarray(value)
-        return cls(value, np.arange(value.size).reshape(value.shape), source)
+        return cls(value, np.arange(value.size).reshape(value.shape), np.full(value.shape, nature, np.int8), source)
+
+    def cut(self, step: str, value: Array, kept: tuple[int, ...] = (CELL,)) -> Terms:
+        """These numbers as what later steps start from: cells of this step. kept: natures of numbers that stay."""
+        new = ~np.isin(self.nature, kept)
+        source = lambda i: _cell(step, i, value.shape) if new.flat[i] else self._flat(i)  # noqa: E731
+        return Terms(value, np.arange(value.size).reshape(value.shape), np.where(new, CELL, self.nature), source)
 
     def term(self, *index: int) -> Term:
         """The tree of one number."""
@@ -55,15 +66,15 @@ class Terms(Decided):
 
     @property
     def parts(self) -> tuple[Array, ...]:
-        return self.value, self.at
+        return self.value, self.at, self.nature
 
-    def _of(self, value: Array, at: Array) -> Terms:  # type: ignore[override]
-        return Terms(value, at, self.source)
+    def _of(self, value: Array, at: Array, nature: Array) -> Terms:  # type: ignore[override]
+        return Terms(value, at, nature, self.source)
 
     def _joined(self, values: Sequence[Terms], axis: int) -> Terms:
         which = np.concatenate([np.full(x.shape, i) for i, x in enumerate(values)], axis=axis)
-        value, at = (np.concatenate(parts, axis=axis) for parts in zip(*(x.parts for x in values), strict=True))
-        return _gathered(values, value, which, at)
+        parts = [np.concatenate(parts, axis=axis) for parts in zip(*(x.parts for x in values), strict=True)]
+        return _gathered(values, which, *parts)
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
 
@@ -145,11 +156,11 @@ class Terms(Decided):
         shape = np.broadcast_shapes(mask.shape, self.shape, elsewhere.shape)
         chosen = np.broadcast_to(mask.value.astype(bool), shape)
         one, other = self._broadcast(shape), elsewhere._broadcast(shape)
-        value, at = (np.where(chosen, a, b) for a, b in zip(one.parts, other.parts, strict=True))
-        return _gathered((other, one), value, chosen.astype(int), at)
+        parts = [np.where(chosen, a, b) for a, b in zip(one.parts, other.parts, strict=True)]
+        return _gathered((other, one), chosen.astype(int), *parts)
 
     def _absolute(self) -> Terms:
-        return (-self)._where(Terms.numbers(self.value < 0), self)  # type: ignore[no-any-return]
+        return _applied(np.absolute, lambda a: op("absolute", a), self)
 
     def _maximum(self, other: Terms) -> Terms:
         return _applied(np.maximum, trees.largest, self, other)
@@ -169,8 +180,8 @@ class Terms(Decided):
         if not rows.shape[-1]:
             return Terms.numbers(value)
         best = rows.value.argmax(axis=-1)
-        largest = Terms(value, rows.at[np.arange(len(best)), best].reshape(value.shape), self.source)
-        reached = value == rows.value[np.arange(len(best)), best].reshape(value.shape)
+        found, at, nature = (part[np.arange(len(best)), best].reshape(value.shape) for part in rows.parts)
+        largest, reached = Terms(value, at, nature, self.source), value == found
         return largest._where(Terms.numbers(reached | np.isnan(value)), Terms.numbers(value))
 
     def _np_sort(self, x: Terms, axis: int = -1) -> Terms:
@@ -205,9 +216,19 @@ def _applied(function: Callable[..., Any], build: Callable[..., Term], *operands
     return Terms._made(value, lambda i: build(*(x._flat(i) for x in wide)))
 
 
-def _gathered(values: Sequence[Terms], value: Array, which: Array, at: Array) -> Terms:
+def _gathered(values: Sequence[Terms], which: Array, value: Array, at: Array, nature: Array) -> Terms:
     """Numbers that come unchanged from several values: from which one, and their place there."""
-    return Terms._made(value, lambda i: values[int(which.flat[i])].source(int(at.flat[i])))
+    found = Terms._made(value, lambda i: values[int(which.flat[i])].source(int(at.flat[i])))
+    found.nature = nature
+    return found
+
+
+def _cell(step: str, place: int, shape: tuple[int, ...]) -> Cell:
+    index: tuple[int, ...] = ()
+    for size in reversed(shape):
+        place, own = divmod(place, size)
+        index = (own, *index)
+    return Cell(step, index)
 
 
 # -- forms of their own ------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ A number 0 of the formula itself (not one that a matrix holds) makes 0 of whatev
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -69,11 +69,13 @@ def difference(a: Term, b: Term) -> Term:
 
 
 def quotient(a: Term, b: Term) -> Term:
-    """a / b; a quotient that is divided again is divided by both."""
+    """a / b; a quotient that is divided again is divided by both, and a sign stands in front."""
     if b == ONE or a == ZERO:
         return a
+    if isinstance(a, Op) and a.kind == "negative":
+        return negative(quotient(a.args[0], b))
     if isinstance(a, Op) and a.kind == "quotient":
-        return op("quotient", a.args[0], product(a.args[1], b))
+        return op("quotient", a.args[0], product(b, a.args[1]))
     return op("quotient", a, b)
 
 
@@ -120,6 +122,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "product": lambda *factors: math.prod(factors),
     "quotient": _quotient,
     "negative": lambda a: -a,
+    "absolute": abs,
     "square": lambda a: a * a,
     "sqrt": lambda a: math.sqrt(a) if a >= 0 else math.nan,
     "exp": _exp,
@@ -137,3 +140,34 @@ def evaluate(term: Term, leaf: Callable[[Cell], Any], operations: dict[str, Call
     if isinstance(term, Number):
         return operations.get("number", float)(term.value)
     return operations[term.kind](*(evaluate(arg, leaf, operations) for arg in term.args))
+
+
+def magnitude(term: Term, leaf: Callable[[Cell], float]) -> float:
+    """The size of the numbers that a term is made of, of which its rounding is a small part, whatever cancels."""
+    if isinstance(term, Cell):
+        return abs(leaf(term))
+    if isinstance(term, Number):
+        return abs(term.value)
+    sizes = [magnitude(arg, leaf) for arg in term.args]
+    if term.kind in ("sum", "difference"):
+        return sum(sizes)
+    if term.kind in ("product", "square", "max"):
+        return float(OPERATIONS[term.kind](*sizes))
+    if term.kind in ("negative", "absolute", "tanh"):  # no steeper than its argument
+        return sizes[0]
+    value, *inner = (abs(float(evaluate(part, leaf))) for part in (term, *term.args))
+    spread = [size / number if number else 1.0 for size, number in zip(sizes, inner, strict=True)]
+    if term.kind == "log":
+        return max(value, *spread)
+    if term.kind == "exp":
+        return value * max(1.0, *sizes)
+    return value * math.prod(max(1.0, each) for each in spread) or math.prod(sizes[:1])
+
+
+def leaves(term: Term | None) -> Iterator[Cell]:
+    """The cells that a term is made of."""
+    if isinstance(term, Cell):
+        yield term
+    elif isinstance(term, Op):
+        for arg in term.args:
+            yield from leaves(arg)

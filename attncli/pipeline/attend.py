@@ -25,12 +25,19 @@ def attend(inputs: Mapping[str, Array], config: AttentionConfig, steps: Iterable
     that the problem does not have.
     """
     keep = wanted(steps)
+    at = told_state(inputs, config, keep or ())
+    with np.errstate(all="ignore"):
+        trace = trace_of(at)
+    return trace if keep is None else trace.keep(keep)
+
+
+def told_state(inputs: Mapping[str, Array], config: AttentionConfig, steps: Iterable[str] = ()) -> State:
+    """The State of a problem, its steps computed and its notes told. Raises as `attend` does."""
     at = plain_state(inputs, config)
     with np.errstate(all="ignore"):  # NaN and infinity are told in notes, with their place
-        check_steps(at, keep or ())
+        check_steps(at, steps)
         tell(at)
-        trace = trace_of(at)
-        return trace if keep is None else trace.keep(keep)
+    return at
 
 
 def tell(at: State) -> None:

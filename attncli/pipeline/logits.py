@@ -17,6 +17,7 @@ from attncli.pipeline.masking import all_of
 from attncli.pipeline.scores import ScoreSpec, inverse_root
 from attncli.pipeline.state import RowBlock, State
 from attncli.pipeline.steps import QUERY_KEY, always, step, value
+from attncli.pipeline.tight import scaled_by
 
 ENORMOUS_CAP = 1e15  # soft caps beyond are computed in double precision
 _INSIDE = 2**19  # numbers that a score holds at once on its way to (..., n, m)
@@ -53,9 +54,8 @@ def _told_score(at: State) -> tuple[str, str]:
     """The formula of the score: of a scaled one without its scale, which is a step of its own."""
     score = at.score
     if score is None or score.entry is None:
-        name = score.name if score else "given"
-        return name, rf"\text{{{name}}}"
-    return score.entry.raw or score.entry.formula, score.entry.latex
+        return score.name if score else "given", ""
+    return score.entry.raw or score.entry.formula or score.name, score.entry.latex
 
 
 def _told_scores(at: State) -> tuple[str, str]:
@@ -176,7 +176,9 @@ def _told_scale(at: State) -> tuple[str, str]:
       told=_told_scale, about="scores x scale", shape="n x m", comes_of="it comes of --scale", settings=("scale", "temperature", "d_k"))  # fmt: skip
 def scaled(at: State) -> Any:
     """scores x scale: for scaled-dot, and where a scale or temperature was given."""
-    return within_support(at, at.before("scaled") * at.scalar(at["scale"]))
+    by_width = at.config.scale is None and scales_by_width(at)
+    width = key_width(at) or 1 if by_width else None
+    return within_support(at, scaled_by(at.before("scaled"), at.scalar(at["scale"]), width, at.config.temperature))
 
 
 @step("capped", line="logits", axes=QUERY_KEY, per_head=True, when=lambda at: at.config.softcap is not None,

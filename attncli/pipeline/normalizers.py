@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from attncli.lazy import Array, np
 from attncli.registry import Entry, Registry, check_call
@@ -22,7 +22,10 @@ class NormalizerEntry(Entry):
     error: how an error of the scores reaches the weights: "relative" to the weight, or "absolute".
     exponentials: whether the weights are shares of e^s, so that there are steps for e^s and its sum.
     of_kernel: whether it takes the values of a kernel. visible_only: whether what a finite mask value hides has
-    weight 0 all the same. default: whether it is taken where nothing is said.
+    weight 0 all the same. default: whether it is taken where nothing is said. jumps: whether a weight may jump where
+    scores are equal.
+    by_hand: the function as one writes it by hand, where it is written so that digits are kept.
+    threshold: by the scores and which of them count, the tau, (..., n, 1), of which max(0, s - tau) are the weights.
     """
 
     sums_to_one: bool
@@ -33,6 +36,8 @@ class NormalizerEntry(Entry):
     visible_only: bool = False
     default: bool = False
     jumps: bool = False
+    by_hand: Callable[[Any, Array], Any] | None = None
+    threshold: Callable[[Any, Array], Any] | None = None
 
 
 NORMALIZERS: Registry[NormalizerEntry] = Registry("normalizer", NormalizerEntry)
@@ -103,6 +108,14 @@ def hardmax(logits: Array, over: Array) -> Array:
     return np.where(np.isnan(largest) & over, np.nan, best)
 
 
+def _threshold(logits: Array, over: Array) -> Array:
+    """The tau of sparsemax: what is above it of the scores sums to 1."""
+    stays = sparsemax(logits, over) > 0
+    total = np.sum(np.where(stays, logits, 0), axis=-1, keepdims=True)
+    tau: Array = (total - 1) / np.sum(stays, axis=-1, keepdims=True)
+    return tau
+
+
 @normalizer(
     "sparsemax",
     formula="max(0, s - tau), tau such that the sum is 1",
@@ -111,6 +124,7 @@ def hardmax(logits: Array, over: Array) -> Array:
     sums_to_one=True,
     monotone=True,
     error="absolute",
+    threshold=_threshold,
 )
 def sparsemax(logits: Array, over: Array) -> Array:
     """The point of the simplex nearest to the scores: small weights are exactly 0."""
@@ -137,6 +151,7 @@ def sparsemax(logits: Array, over: Array) -> Array:
     sums_to_one=False,
     monotone=True,
     error="relative",
+    by_hand=lambda logits, over: 1 / (1 + np.exp(-logits)),
 )
 def sigmoid(logits: Array, over: Array) -> Array:
     """Each key for itself; the row need not sum to 1."""

@@ -60,7 +60,10 @@ def _projected(at: State, name: str) -> Any:
 def _told_projection(name: str) -> Any:
     def told(at: State) -> tuple[str, str]:
         data = _source(at, name)
-        text = f"{data} W_{name}" if f"W_{name}" in at.inputs else data
+        text = data
+        if f"W_{name}" in at.inputs:
+            weight = f"W_{name}" if at.in_columns == at.weights_turned else f"W_{name}^T"
+            text = f"{weight} {data}" if at.in_columns else f"{data} {weight}"
         text += f" + b_{name}" if f"b_{name}" in at.inputs else ""
         return text, text
 

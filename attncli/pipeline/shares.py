@@ -14,7 +14,7 @@ from attncli.pipeline.heads import broadcast_leading, join_heads, project, split
 from attncli.pipeline.normalizers import exp_shifted
 from attncli.pipeline.state import State
 from attncli.pipeline.steps import KEY_FEATURE, KEY_QUERY, QUERY_FEATURE, QUERY_KEY, always, step, value
-from attncli.pipeline.tight import averaged, logarithm_of_sum, normalized
+from attncli.pipeline.tight import averaged, exponentials, logarithm_of_sum, normalized
 
 
 def _has_exponentials(at: State) -> bool:
@@ -26,7 +26,7 @@ def _has_exponentials(at: State) -> bool:
       comes_of="it comes of --normalizer softmax")  # fmt: skip
 def exp(at: State) -> Any:
     """e^s, not shifted, so that it overflows where e^s does."""
-    return np.exp(at["logits"])
+    return exponentials(at["logits"], at["normalized_over"])
 
 
 @step("sum", line="shares", made_from=("exp",), axes=("query", "feature"), per_head=True, on_request=True, when=_has_exponentials,
@@ -43,6 +43,16 @@ def total(at: State) -> Any:
 def lse(at: State) -> Any:
     """ln sum e^s, the row's maximum taken out first, (..., n, 1)."""
     return logarithm_of_sum(at["logits"], at["normalized_over"])
+
+
+@value("tau", "shares", axes=("query", "feature"), on_request=True, tells="tau",
+       when=lambda at: at.normalizer.threshold is not None and at.begin != "weights",
+       formula="(sum of the scores that stay - 1) / their number",
+       latex=r"\frac{\sum s - 1}{\text{number}}")  # fmt: skip
+def tau(at: State) -> Any:
+    """The threshold of a normalizer that has one, (..., n, 1)."""
+    assert at.normalizer.threshold is not None
+    return at.normalizer.threshold(at["to_normalize"], at["counted"])
 
 
 def kernel_values(at: State) -> Any:
@@ -106,12 +116,13 @@ def _as_weights(at: State, weights: Any) -> Any:
 
 @step("weights", line="shares", made_from=("sum", "exp"), axes=QUERY_KEY, per_head=True, begins=True, hides=True, when=always,
       formula="the normalizer over the keys", told=lambda at: (at.normalizer.formula or at.normalizer.name,
-      at.normalizer.latex or rf"\text{{{at.normalizer.name}}}"), about="after the normalizer", shape="n x m",
-      settings=("empty_rows", "normalizer"))  # fmt: skip
+      at.normalizer.latex), about="after the normalizer", shape="n x m", settings=("empty_rows", "normalizer"))  # fmt: skip
 def weights(at: State) -> Any:
     """The normalizer over the keys; then the rule for queries that see no key."""
     if at.normalizer.exponentials and at.from_steps("exp", "sum"):
         shares = at["exp"] / at["sum"]
+    elif at.normalizer.threshold and at.from_steps("tau"):
+        shares = np.where(at["counted"], np.maximum(0, at["to_normalize"] - at["tau"]), 0)
     else:
         shares = _as_weights(at, normalized(at["to_normalize"], at["counted"], at.normalizer))
     if at.shape.n and at["empty"].any():
@@ -144,9 +155,22 @@ def attended(at: State) -> Any:
     return attended
 
 
+def _goes_through(at: State) -> bool:
+    """Whether the heads go through W_O."""
+    return not {"W_O", "b_O"}.isdisjoint(at.inputs)
+
+
+@value("only_head", "output", axes=QUERY_FEATURE, tells="heads",
+       when=lambda at: at.has("V") and at.heads == 1 and _goes_through(at),
+       formula="weights V", latex=r"\mathit{weights} \cdot V")  # fmt: skip
+def only_head(at: State) -> Any:
+    """weights V of one head, before it goes through W_O."""
+    return at["attended"]
+
+
 def _told_output(at: State) -> tuple[str, str]:
     inner = "heads side by side" if at.heads > 1 else "weights V"
-    if "W_O" not in at.inputs and "b_O" not in at.inputs:
+    if not _goes_through(at):
         return inner, r"\text{heads side by side}" if at.heads > 1 else r"\mathit{weights} \cdot V"
     bias = " + b_O" if "b_O" in at.inputs else ""
     return f"heads W_O{bias}", rf"\mathit{{heads}}\, W_O{bias}"
@@ -157,8 +181,8 @@ def _told_output(at: State) -> tuple[str, str]:
       comes_of="V is missing: give it")  # fmt: skip
 def output(at: State) -> Any:
     """The heads side by side, through W_O where it is given, (..., n, H d_v)."""
-    joined = join_heads(at["heads"] if at.has("heads") or at.is_given("heads") else at["attended"])
-    return project("W_O", joined, at.inputs.get("W_O"), at.inputs.get("b_O"))
+    before = next((name for name in ("heads", "only_head") if at.has(name)), "attended")
+    return project("W_O", join_heads(at[before]), at.inputs.get("W_O"), at.inputs.get("b_O"))
 
 
 def _goes_back(at: State) -> bool:

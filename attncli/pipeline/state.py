@@ -56,6 +56,8 @@ class State:
     """
 
     dtype: Any = None
+    # How matrices were written, for the formulas that are told of them; here, tokens are rows and weights in x out.
+    in_columns = weights_turned = False
 
     def __init__(
         self,

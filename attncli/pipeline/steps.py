@@ -38,7 +38,9 @@ class Step(Entry):
     axes: what its rows and columns count, tokens as rows. when: whether a problem has it. about, shape: for `list`.
     told: its formula in text and in LaTeX, where these depend on the problem.
     shown: whether it is one of the named steps; else a value inside. on_request: shown only when asked for.
-    truth: whether it is booleans. moments: whether --stats tells its mean and variance. per_head: whether it has an axis of heads. hides: whether its hidden cells are drawn as such.
+    tells: the name under which an explanation tells a value inside; else it stands in the terms of what uses it.
+    truth: whether it is booleans. moments: whether --stats tells its mean and variance.
+    per_head: whether it has an axis of heads. hides: whether its hidden cells are drawn as such.
     settings: the names of those settings that it is made by; setting: one that it brings along itself.
     made_from: the steps, or lines, that it is made from, where that is not the step before it in its line.
     begins: whether a problem may begin there. comes_of: what brings it about.
@@ -52,6 +54,7 @@ class Step(Entry):
     told: Callable[[State], tuple[str, str]] | None = None
     shown: bool = True
     on_request: bool = False
+    tells: str = ""
     truth: bool = False
     moments: bool = False
     per_head: bool = False
@@ -71,6 +74,15 @@ class Step(Entry):
     def columns(self) -> Axis:
         """What its columns count, tokens as rows."""
         return self.axes[1]
+
+    @property
+    def told_as(self) -> str:
+        """The name under which an explanation tells it; "" where it does not."""
+        return self.name if self.shown else self.tells
+
+    def formulas(self, at: State) -> tuple[str, str]:
+        """Its formula in text and in LaTeX ("" where nobody wrote it so), for this problem."""
+        return self.told(at) if self.told else (self.formula or self.name, self.latex)
 
     @property
     def is_pairs(self) -> bool:

@@ -51,6 +51,18 @@ def within(u: Any, limit: float) -> Any:
 
 
 @singledispatch
+def scaled_by(s: Any, scale: Any, width: int | None, temperature: float | None) -> Any:
+    """s x scale. width, temperature: where these make the scale, 1 / (sqrt(width) x temperature)."""
+    return s * scale
+
+
+@singledispatch
+def exponentials(s: Any, over: Array) -> Any:
+    """e^s, not shifted, so that it overflows where e^s does. over: where a key has a say; elsewhere s is -inf."""
+    return np.exp(s)
+
+
+@singledispatch
 def normalized(x: Any, over: Array, entry: NormalizerEntry) -> Any:
     """The weights that a normalizer gives, (..., n, m). over: where a key has a say, broadcasts to x."""
     return entry.function(x, spread_to(over, x.shape))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from attncli.engine.attending import attend as compute
 from attncli.engine.attending import is_tiny
 from attncli.errors import AttnError, InputError, Place, raise_all
+from attncli.lazy import np
+from attncli.pipeline.attend import told_state, trace_of
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.masks import MASKS, MaskSpec, mask_spec
 from attncli.pipeline.scores import SCORES, ScoreSpec, score_spec
@@ -19,7 +22,9 @@ from attncli.problem.values import Hand, MaskChoice, ScoreChoice, StageRef, plac
 from attncli.record import record
 
 if TYPE_CHECKING:
+    from attncli.engine.plan import Plan
     from attncli.lazy import Array
+    from attncli.pipeline.state import State
 
 
 @record
@@ -84,22 +89,38 @@ class Problem:
         Raises ShapeError (all together) where sizes disagree, UsageError and InputError as the core does, MachineError
         for what would not fit into memory.
         """
+        keep = wanted(steps)
+        with self._planned(keep) as (arrays, rules, plan):
+            trace = compute(arrays, rules, keep, progress, plan)
+        return self.dressed(trace)
+
+    def solve_whole(self) -> tuple[Trace, State]:
+        """All steps by the definition, and the State that they come from. Raises as `solve` does."""
+        with self._planned(None) as (arrays, rules, _):
+            at = told_state(arrays, rules)
+            with np.errstate(all="ignore"):
+                trace = trace_of(at)
+        return self.dressed(trace), at
+
+    @contextmanager
+    def _planned(
+        self, keep: tuple[str, ...] | None
+    ) -> Iterator[tuple[dict[str, Array], AttentionConfig, Plan | None]]:
+        """The matrices, the rules and the plan (where one is needed), once it is sure that they fit."""
         from attncli.problem.plan import plan_of
         from attncli.problem.sizes import size_errors
 
         if not self.checked:
             raise_all(size_errors(self))
-        keep = wanted(steps)
         try:
             arrays, rules = self.arrays(), self.rules()
             plan = None if is_tiny(arrays, rules) else plan_of(self, keep)
             if plan is not None:
                 plan.check_steps()
                 plan.check_memory()
-            trace = compute(arrays, rules, keep, progress, plan)
+            yield arrays, rules, plan
         except AttnError as error:
             raise self.placed(error) from None
-        return self.dressed(trace)
 
     def dressed(self, trace: Trace) -> Trace:
         """The Trace of the core with what only the problem knows: the layout, the labels, what was told on the way."""

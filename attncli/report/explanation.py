@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attncli.pipeline.steps import NAMED_STEPS
+from attncli.arithmetic.trees import Cell
 from attncli.registry import Registry
 from attncli.report.look import Look
 from attncli.report.notation import LATEX, TEXT, Notation
 from attncli.report.numbers import spell_one
-from attncli.working.explanation import Explanation, Group, Line, Section
-from attncli.working.formulas import formula
-from attncli.working.terms import Cell
+from attncli.working.explanation import Explanation, Section
+from attncli.working.lines import Group, Line
 
 if TYPE_CHECKING:
     from attncli.working.exact import Exact
@@ -49,14 +48,14 @@ class Writing:
     def value_of(self, section: Section, cell: Cell) -> float:
         """The number of a cell, rounded on the way where that is asked for."""
         if self.rounded is None:
-            return section.working.value(cell)
-        return section.working.rounded(cell, self.round_step)
+            return section.row.number(cell)
+        return section.row.rounded(cell, self.round_step)
 
     def leaf(self, section: Section) -> Callable[[Cell], tuple[str, int]]:
         """What stands for a cell inside a term, and how tightly it binds."""
 
         def write(cell: Cell) -> tuple[str, int]:
-            exact = self.exact.value(section.working, cell) if self.exact else None
+            exact = self.exact.value(section.row, cell) if self.exact else None
             if exact is not None:
                 return self.notation.exact(exact)
             text = self.result(section, cell)
@@ -66,7 +65,7 @@ class Writing:
 
     def result(self, section: Section, cell: Cell) -> str:
         """The number that a line ends in, and that stands in later lines."""
-        decimals = None if self.rounded is None or section.working.term(cell) is None else self.rounded
+        decimals = self.rounded if section.row.is_computed(cell) else None
         return self.number(self.value_of(section, cell), decimals)
 
 
@@ -79,7 +78,7 @@ def equation(writing: Writing, section: Section, line: Line) -> str:
     if line.term is None:
         return result
     term = notation.term(line.term, writing.leaf(section), writing.number)
-    exact = writing.exact.value(section.working, line.cell) if writing.exact else None
+    exact = writing.exact.value(section.row, line.cell) if writing.exact else None
     if exact is None:
         return result if term == result else f"{term} = {result}"
     value, plain = notation.exact(exact)[0], term.replace(" ", "")
@@ -91,23 +90,17 @@ def comparison(writing: Writing, section: Section, line: Line) -> str:
     """What the rounding on the way made of a number, where it made a difference."""
     if writing.rounded is None or line.term is None:
         return ""
-    right = section.working.value(line.cell)
+    right = section.row.number(line.cell)
     shown = writing.number(right, writing.rounded)
     return "" if shown == writing.result(section, line.cell) else f"right: {writing.number(right)}"
 
 
-def label(writing: Writing, section: Section, cell: Cell) -> tuple[str, list[str]]:
-    """A cell's step and its labels, as it lies in the layout: (`scores`, [`it`, `animal`])."""
-    trace, working = writing.explanation.trace, section.working
-    kinds = NAMED_STEPS[cell.step].axes if cell.step in NAMED_STEPS else ("query", "feature")
+def labels(writing: Writing, line: Line) -> list[str]:
+    """The labels of a line's number, as it lies in the layout: [`it`, `animal`]."""
+    trace = writing.explanation.trace
     names = {"query": trace.query_labels, "key": trace.key_labels}
-    offset = working.offsets.get(cell.step, 0)
-    labels = [
-        names[kind][at] if kind in names else str(at + 1 + offset) for kind, at in zip(kinds, cell.index, strict=True)
-    ]
-    if cell.step in ("sum", "tau"):
-        return cell.step, labels[:1]
-    return cell.step, labels[::-1] if trace.layout == "columns" else labels
+    found = [names[axis][at] if axis in names else str(at + 1) for axis, at in line.places]
+    return [writing.look.label(each) for each in (found[::-1] if trace.layout == "columns" else found)]
 
 
 def title(writing: Writing) -> str:
@@ -123,11 +116,15 @@ def left_out(group: Group) -> str:
     return f"and {group.left_out} more like these"
 
 
-def told(writing: Writing, section: Section, line: Line) -> tuple[str, str]:
+def words_beside(writing: Writing, section: Section, line: Line) -> str:
+    """What is said beside a number."""
+    return "; ".join(filter(None, [line.words, comparison(writing, section, line)]))
+
+
+def told(writing: Writing, section: Section, group: Group, line: Line) -> tuple[str, str]:
     """A line without markup, `scores[it, animal] = 1 × 2 = 2`, and the words beside it."""
-    step, labels = label(writing, section, line.cell)
-    words = "; ".join(filter(None, [line.words, comparison(writing, section, line)]))
-    return f"{step}[{', '.join(map(writing.look.label, labels))}] = {equation(writing, section, line)}", words
+    place = ", ".join(labels(writing, line))
+    return f"{group.step}[{place}] = {equation(writing, section, line)}", words_beside(writing, section, line)
 
 
 @EXPLANATIONS("text")
@@ -138,9 +135,9 @@ def text(writing: Writing) -> Iterator[str]:
         if section.title:
             yield f"\n{section.title}"
         for group in section.groups:
-            yield f"\n{group.step} = {formula(section.working, group.step)[0]}"
+            yield f"\n{group.step} = {group.formula[0]}"
             for line in group.lines:
-                numbers, words = told(writing, section, line)
+                numbers, words = told(writing, section, group, line)
                 yield f"  {numbers}" + (f"   ({words})" if words else "")
             if group.left_out:
                 yield f"  ... {left_out(group)}"
@@ -156,9 +153,9 @@ def markdown(writing: Writing) -> Iterator[str]:
         if section.title:
             yield f"\n### {section.title}"
         for group in section.groups:
-            yield f"\n**{group.step}** = {_code(formula(section.working, group.step)[0])}\n"
+            yield f"\n**{group.step}** = {_code(group.formula[0])}\n"
             for line in group.lines:
-                numbers, words = told(writing, section, line)
+                numbers, words = told(writing, section, group, line)
                 yield f"- {_code(numbers)}" + (f" ({escape_markdown(words)})" if words else "")
             if group.left_out:
                 yield f"- … {left_out(group)}"
@@ -176,15 +173,13 @@ def latex(writing: Writing) -> Iterator[str]:
             yield rf"\subsubsection*{{{section.title}}}"
         for group in section.groups:
             yield r"\begin{align*}"
-            name = rf"\mathit{{{group.step}}}"
-            lines = [rf"{name} &= {formula(section.working, group.step)[1]}"]
+            name = rf"\mathit{{{escape_latex(group.step)}}}"
+            lines = [f"{name} &= " + (group.formula[1] or rf"\text{{{escape_latex(group.formula[0])}}}")]
             for line in group.lines:
-                step, labels = label(writing, section, line.cell)
-                place = r",\,".join(rf"\text{{{escape_latex(look.label(each))}}}" for each in labels)
-                members = equation(writing, section, line)
-                words = "; ".join(filter(None, [line.words, comparison(writing, section, line)]))
+                place = r",\,".join(rf"\text{{{escape_latex(each)}}}" for each in labels(writing, line))
+                words = words_beside(writing, section, line)
                 beside = rf" \quad\text{{({escape_latex(words)})}}" if words else ""
-                lines.append(rf"\mathit{{{step}}}_{{{place}}} &= {members}{beside}")
+                lines.append(f"{name}_{{{place}}} &= {equation(writing, section, line)}{beside}")
             if group.left_out:
                 lines.append(rf"&\;\;\text{{{left_out(group)}}}")
             yield " \\\\\n".join(lines)

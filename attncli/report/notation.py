@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attncli.working.terms import Cell, Number, Term
+from attncli.arithmetic.trees import Cell, Number, Term
 
 # How tightly what stands in a term binds: a looser part inside a tighter one needs parentheses.
 SUM, NEGATIVE, PRODUCT, POWER, ATOM = range(5)
@@ -49,21 +49,21 @@ class Notation:
         if isinstance(term, Number):
             text = number(term.value)
             return text, self.binding(text)
-        parts = [self._write(arg, leaf, number) for arg in term.args]
         if term.kind == "sum":
-            return self._sum(parts), SUM
+            left_out = range(_FIRST_TERMS, len(term.args) - 1) if len(term.args) > _MOST_TERMS else range(0)
+            told = [arg for at, arg in enumerate(term.args) if at not in left_out]
+            return self._sum([self._write(arg, leaf, number) for arg in told], len(left_out)), SUM
+        parts = [self._write(arg, leaf, number) for arg in term.args]
         if term.kind == "product":
             factors = [self._inside(part, PRODUCT) for part in parts]
             return self.times.join(factors), PRODUCT
         template, binds, needs = self.forms[term.kind]
         return template.format(*(self._inside(part, need) for part, need in zip(parts, needs, strict=True))), binds
 
-    def _sum(self, parts: list[tuple[str, int]]) -> str:
-        shown = [text if at == 0 else self._inside(part, PRODUCT) for at, part in enumerate(parts) for text in part[:1]]
-        if len(shown) > _MOST_TERMS:
-            count = len(shown) - _FIRST_TERMS - 1
-            shown = [*shown[:_FIRST_TERMS], self.gap.format(count), shown[-1]]
-        return " + ".join(shown)
+    def _sum(self, parts: list[tuple[str, int]], left_out: int) -> str:
+        shown = [parts[0][0], *(self._inside(part, PRODUCT) for part in parts[1:])]
+        gap = [self.gap.format(left_out)] if left_out else []
+        return " + ".join([*shown[:_FIRST_TERMS], *gap, *shown[_FIRST_TERMS:]])
 
     def _inside(self, part: tuple[str, int], need: int) -> str:
         text, binds = part
@@ -96,6 +96,7 @@ TEXT = Notation(
         "difference": ("{} - {}", SUM, (SUM, PRODUCT)),
         "quotient": ("{} / {}", PRODUCT, (PRODUCT, POWER)),
         "negative": ("-{}", NEGATIVE, (PRODUCT,)),
+        "absolute": ("abs({})", ATOM, (SUM,)),
         "square": ("{}^2", POWER, (ATOM,)),
         "sqrt": ("sqrt({})", ATOM, (SUM,)),
         "exp": ("e^{}", POWER, (ATOM,)),
@@ -117,6 +118,7 @@ LATEX = Notation(
         "difference": ("{} - {}", SUM, (SUM, PRODUCT)),
         "quotient": (r"\frac{{{}}}{{{}}}", ATOM, (SUM, SUM)),
         "negative": ("-{}", NEGATIVE, (PRODUCT,)),
+        "absolute": (r"\left|{}\right|", ATOM, (SUM,)),
         "square": ("{}^{{2}}", POWER, (ATOM,)),
         "sqrt": (r"\sqrt{{{}}}", ATOM, (SUM,)),
         "exp": ("e^{{{}}}", POWER, (SUM,)),

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from attncli.arithmetic.trees import Cell, evaluate
 from attncli.errors import InputError, UsageError
 from attncli.lazy import np
+from attncli.pipeline.steps import STEPS
 from attncli.problem.arithmetic import NotArithmetic, parse_expression
 from attncli.problem.arithmetic import evaluate as read
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
-from attncli.working.terms import Cell, evaluate
-from attncli.working.working import Working
+from attncli.working.reading import Row
 
 
 class Exact:
-    """The exact value of every cell of a `Working`, as sympy expressions.
+    """The exact value of every cell of a `Row`, as sympy expressions.
 
     Raises UsageError where sympy is not there, InputError for an input that is not exact.
     """
@@ -45,48 +46,43 @@ class Exact:
         given = {**problem.inputs, **{f"score.{name}": value for name, value in parameters.items()}}
         self.inputs = {name: self._read(name, value) for name, value in given.items() if isinstance(value, Matrix)}
 
-    def value(self, working: Working, cell: Cell) -> Any:
+    def value(self, row: Row, cell: Cell) -> Any:
         """The exact value of a cell, or None where it has none (-inf, or a score without a formula)."""
-        if cell.step == "joined":
-            return working.of_sibling(cell, self.value)
-        known = (id(working), cell)
+        known = (id(row), cell)
         if known not in self.values:
-            self.values[known] = self._value(working, cell)
+            self.values[known] = self._value(row, cell)
         return self.values[known]
 
-    def _value(self, working: Working, cell: Cell) -> Any:
-        term = working.term(cell)
+    def _value(self, row: Row, cell: Cell) -> Any:
+        term = row.term(cell)
         if term is None:
             if cell.step in self.inputs:
-                return self._input(working, cell)
-            number = working.value(cell)
+                return self._input(cell)
+            number = row.number(cell)
             return self.sympy.Integer(int(number)) if number in (0, 1) else None
         try:
-            value = evaluate(term, lambda inner: self._needed(working, inner), self.operations)
+            value = evaluate(term, lambda inner: self._needed(row, inner), self.operations)
         except _NoneThere:
             return None
-        return self.sympy.together(value) if cell.step in ("weights", "heads", "output") else value
+        entry = STEPS.find(cell.step)
+        is_late = entry.line in ("shares", "output") and not entry.on_request
+        return self.sympy.together(value) if is_late else value
 
-    def _needed(self, working: Working, cell: Cell) -> Any:
-        value = self.value(working, cell)
+    def _needed(self, row: Row, cell: Cell) -> Any:
+        value = self.value(row, cell)
         if value is None:
             raise _NoneThere
         return value
 
-    def _input(self, working: Working, cell: Cell) -> Any:
-        """An input lies as it was written; the cell lies as rows, and counts the columns of its head."""
-        row, column = cell.index
-        column += working.offsets.get(cell.step, 0)
+    def _input(self, cell: Cell) -> Any:
+        """An input lies as it was written; the cell lies as tokens in rows, weights in x out."""
         array = self.inputs[cell.step]
-        if cell.step.startswith("b_"):
-            return array.reshape(-1)[column]
-        if array.ndim == 1:
-            return array[column]
-        if cell.step.startswith("score."):
-            return array[row, column]
-        by_weight = cell.step.startswith("W_") and self.problem.weight_layout == "out-in"
-        by_layout = not cell.step.startswith("W_") and self.problem.layout == "columns"
-        return array[column, row] if by_weight or by_layout else array[row if array.shape[0] > 1 else 0, column]
+        if cell.step.startswith("b_") or array.ndim == 1:
+            return array.reshape(-1)[cell.index[-1]]
+        turned = self.problem.layout == "columns" and not cell.step.startswith("score.")
+        if cell.step.startswith("W_"):
+            turned = self.problem.weight_layout == "out-in"
+        return array[cell.index[::-1] if turned else cell.index]
 
     def _read(self, name: str, matrix: Matrix) -> Any:
         """The numbers of an input, exactly as written; whole numbers where they were not written as text."""
@@ -146,6 +142,7 @@ def _operations(sympy: Any) -> dict[str, Callable[..., Any]]:
         "product": lambda *factors: sympy.Mul(*factors),
         "quotient": lambda a, b: a / b,
         "negative": lambda a: -a,
+        "absolute": sympy.Abs,
         "square": lambda a: a**2,
         "sqrt": sympy.sqrt,
         "exp": sympy.exp,

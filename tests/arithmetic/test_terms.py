@@ -87,7 +87,7 @@ def test_the_largest_shares_with_its_equals() -> None:
 def test_squares_of_roots_are_what_is_under_them() -> None:
     q, k = Terms.cells("q", np.ones((1, 2))), Terms.cells("k", np.zeros((1, 2)))
     squares = "(square((q00 - k00)) + square((q01 - k01)))"
-    assert text((-(np.square(distances(q, k) / 3.0) / 2)).term(0, 0)) == f"negative(({squares} / (square(3) 2)))"
+    assert text((-(np.square(distances(q, k) / 3.0) / 2)).term(0, 0)) == f"negative(({squares} / (2 square(3))))"
     assert text((distances(q, k) <= 1).term(0, 0)) == f"within(sqrt({squares}), 1)"
 
 

@@ -16,7 +16,7 @@ from tests.explain.problems import CASES, EXTRA
 
 LINE = re.compile(r"  (?P<step>\w+)\[(?P<labels>.*?)\] = (?P<members>.*?)(?:   \((?P<words>.*)\))?")
 FUNCTIONS = {"sqrt": math.sqrt, "tanh": math.tanh, "ln": lambda x: math.log(x) if x else -math.inf, "max": max,
-             "e": math.e, "inf": math.inf, "nan": math.nan}  # fmt: skip
+             "abs": abs, "e": math.e, "inf": math.inf, "nan": math.nan}  # fmt: skip
 
 
 class Line(NamedTuple):
@@ -64,7 +64,10 @@ def numbers_of(trace: Trace, line: Line) -> list[float]:
     """The numbers of the Trace that a line may be about: several where labels stand twice."""
     array = trace[line.step]
     counts = {name: int(number) - 1 for name, number in re.findall(r"(sequence|head) (\d+)", line.section)}
-    array = array[tuple(counts.get(name, 0) for name in trace.leading_names(line.step))]
+    names = trace.leading_names(line.step)
+    if "head" in names:  # a key head serves several query heads
+        counts["head"] = counts.get("head", 0) * array.shape[names.index("head")] // (trace.heads or 1)
+    array = array[tuple(counts.get(name, 0) for name in names)]
     if len(line.labels) == 1:  # sum: one number a query
         (rows,) = (each for each in trace.labels(line.step) if each != ["1"])
         return [float(np.ravel(array)[at]) for at, label in enumerate(rows) if label == line.labels[0]]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import sympy
 
+from attncli.arithmetic.trees import Number, evaluate, op, total
 from attncli.report.exact import as_text
-from attncli.working.terms import Number, evaluate, op, total
 
 
 def test_operations_by_hand() -> None:
