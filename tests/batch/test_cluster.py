@@ -113,14 +113,12 @@ def test_ctrl_c_ends_it_and_the_cluster_stays(cluster: Cluster, tmp_path: Path) 
             if (tmp_path / "out").exists() and len([*(tmp_path / "out").iterdir()]) >= 10:
                 break
             time.sleep(0.01)
-        began = time.monotonic()
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=60)
-        took = time.monotonic() - began
     assert running.returncode == 130
     assert "the same command with --resume goes on" in err
     assert "Traceback" not in err
-    assert took < 5  # at once, not when the work is done
+    assert len([*(tmp_path / "out").iterdir()]) < 400  # at once, not when the work is done
     assert all(worker.poll() is None for worker in cluster.workers)
 
 
@@ -129,11 +127,11 @@ def test_a_scheduler_that_is_not_there(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    began = time.monotonic()
     done = run(tmp_path, "in", "-o", "out", "--dask", address)
-    assert time.monotonic() - began < 5
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"attncli: --dask: there is no Dask scheduler at {address}: ")
+    told, _, reason = done.stderr.splitlines()[0].partition(f"{address}: ")
+    assert told == "attncli: --dask: there is no Dask scheduler at "
+    assert reason.endswith(" after 2 s")  # not Dask's own 30 s
     assert not (tmp_path / "out").exists()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,10 +183,8 @@ class TestWithAndWithoutLibyaml:
 
     def test_aliases_multiply_only_so_far(self) -> None:
         lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
-        lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
-        start = time.monotonic()
+        lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 40)]  # 10^40 values
         assert "aliases multiply" in str(error_of("\n".join(lines)))
-        assert time.monotonic() - start < 1
         assert matrix("[&r [1, 2], *r, *r]").tolist() == [[1, 2]] * 3
 
     def test_all_wrong_keys_are_told_at_once(self) -> None:
