@@ -122,6 +122,7 @@ class _Table:
 
     def __init__(self, text: str, file: str, options: ReadOptions, separator: str | None, usual: str | None) -> None:
         self.file, self.options, self.notes = file, options, list[str]()
+        self.known: dict[str, float] = {}  # a cell is read once, however often it stands there
         cells = split(text, separator, options.decimal, file, usual=usual)
         self.separator, self.rows = cells.separator, cells.rows
         if not self.rows:
@@ -288,20 +289,23 @@ class _Table:
 
     def _value(self, row: Row, i: int) -> float:
         """The number in a cell. Raises InputError with its line and column."""
-        text, at = row.cells[i].strip(), f"line {row.line}, column {i + 1}: "
-        place = Place(self.file, row.line, i + 1)
+        text = row.cells[i].strip()
         if self.options.blanks and text in _LEFT_OUT:
             return math.nan
         if self.truths and _is_truth(text):
             return float(text.lower() == "true")
+        if text in self.known:
+            return self.known[text]
+        at, place = f"line {row.line}, column {i + 1}: ", Place(self.file, row.line, i + 1)
         if not text:
             raise InputError(f"{at}the cell is empty", place=place)
         if self.truths:
             raise InputError(f"{at}{quote(text)} stands among true and false", place=place, hint="write 1 and 0")
         try:
-            return parse_number(text, decimal=self.options.decimal)
+            number = self.known[text] = parse_number(text, decimal=self.options.decimal)
         except InputError as error:
             raise InputError(at + error.what, place=place, hint=error.hint) from None
+        return number
 
     def _spelled(self, text: str) -> str | None:
         """As written, with a point for the decimal mark."""
