@@ -11,6 +11,7 @@ from attncli.errors import AttnError
 from attncli.escapes import shown
 from attncli.pipeline.logits import is_scaled, key_width, scales_by_width
 from attncli.pipeline.trace import NAMED_STEPS, Trace
+from attncli.problem.build import left_out
 from attncli.problem.labels import past_count
 from attncli.problem.matrix import Matrix
 from attncli.problem.plan import blueprint
@@ -62,6 +63,7 @@ def _assumed(problem: Problem, trace: Trace, plan: Plan) -> Iterator[str]:
     yield f"computed in {plan.dtype}"
     if any(name.startswith("W_") for name in problem.inputs):
         yield f"weight layout: {problem.weight_layout}"
+    yield from (f"{name}: the identity" for name in left_out(problem))
     if trace.heads is not None:
         shared = f", which share {problem.kv_heads} key heads" if problem.kv_heads else ""
         yield f"heads: {trace.heads}{shared}"
