@@ -15,6 +15,7 @@ from attncli.problem.build import left_out
 from attncli.problem.labels import past_count
 from attncli.problem.matrix import Matrix
 from attncli.problem.plan import blueprint
+from attncli.escapes import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +41,7 @@ def describe(
         if address != "all":
             trace.part(address)
     lines = [
+        *([shown(problem.title)] if problem.title else []),
         f"{problem.attention}, a token is a {problem.layout[:-1]}",
         *_inputs(problem),
         "assumed:",
@@ -144,7 +146,7 @@ def _files(outputs: Outputs, plan: Trace) -> Iterator[str]:
     for output in outputs.files:
         matrices = parts(plan, outputs.steps_of(output, plan))
         lines.append(file_line(output.path, matrices, force=force))
-    if outputs.saved is not None:
+    if outputs.saved is not None and outputs.saved != "-":
         for path, size in saved_sizes(outputs.problem, Path(outputs.saved)).items():
             lines.append(f"  {path}: the problem, about {in_words(size)}{_refused(path, force)}")
     yield from ["files:", *lines] if lines else []

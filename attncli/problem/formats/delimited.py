@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO
+from types import MappingProxyType
+from typing import Any, BinaryIO, NamedTuple
 
 from attncli.errors import AttnError, InputError, Place, ShapeError, raise_all
 from attncli.lazy import np, pattern
@@ -21,29 +22,43 @@ _MOST_ERRORS = 10
 _OPTIONS = "--header yes|no and --labels yes|no say what is what"
 
 
-def _by_rows(separator: str) -> Callable[[Part, str], ByRows | None]:
-    def by_rows(part: Part, layout: str) -> ByRows | None:
+class Marks(NamedTuple):
+    """What stands between the cells of a text that is written, and in its numbers."""
+
+    separator: str
+    decimal: str
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any], usual: str | None) -> Marks:
+        """As --separator and --decimal say, of which the first is for CSV alone."""
+        decimal = told.get("decimal") or "."
+        named = told.get("separator") if usual is None else None
+        return cls(usual or (separator_of(named, decimal) if named else ";" if decimal == "," else ","), decimal)
+
+
+def _by_rows(usual: str | None) -> Callable[..., ByRows | None]:
+    def by_rows(part: Part, layout: str, told: Mapping[str, Any] = MappingProxyType({})) -> ByRows | None:
         from attncli.problem.formats.delimited_write import by_rows
 
-        return by_rows(part, separator) if layout == "rows" and part.array.ndim == 2 else None
+        return by_rows(part, *Marks.of(told, usual)) if layout == "rows" and part.array.ndim == 2 else None
 
     return by_rows
 
 
-def _write(separator: str) -> Callable[[BinaryIO, Mapping[str, Part], Mapping[str, Any]], None]:
+def _write(usual: str | None) -> Callable[[BinaryIO, Mapping[str, Part], Mapping[str, Any]], None]:
     def write(stream: BinaryIO, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> None:
         from attncli.problem.formats.delimited_write import by_rows
 
         (part,) = steps.values()
         array = np.atleast_2d(part.array)  # a vector is one row
-        text = by_rows(Matrix(array, part.row_labels, part.column_labels), separator)
+        text = by_rows(Matrix(array, part.row_labels, part.column_labels), *Marks.of(meta, usual))
         stream.write(text.head)
         stream.writelines(text.rows(array, 0))
 
     return write
 
 
-@FORMATS("csv", suffixes=(".csv",), write=_write(","), by_rows=_by_rows(","), axes=2)
+@FORMATS("csv", suffixes=(".csv",), write=_write(None), by_rows=_by_rows(None), axes=2)
 def read_csv(source: Source, options: ReadOptions, name: str | None) -> dict[str, Matrix]:
     """Text, one row a line, cells separated by commas, semicolons or tabs."""
     return {"": read_table(source, options, None)}
