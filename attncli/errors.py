@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from attncli.escapes import shown
 
-
 MOST_TOLD = 50  # errors of one kind in one file; those after them say nothing new
 _LONGEST_NAME = 60  # characters that messages repeat, and within which a slip is looked for
 

@@ -67,14 +67,16 @@ _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 def _completion(option: str, shell: str) -> int:
     """Completion of the shell that is named; Typer knows only the one that is running."""
-    from typer.completion import get_completion_script, install
+    from typer import completion  # what it imports from a private module is not typed as its own
 
+    names: Any = completion
+    said = {"prog_name": "attncli", "complete_var": "_ATTNCLI_COMPLETE", "shell": shell}
     if shell not in _SHELLS:
         raise unknown("shell", shell, _SHELLS)
     if option == "--show-completion":
-        console.write(get_completion_script(prog_name="attncli", complete_var="_ATTNCLI_COMPLETE", shell=shell))
+        console.write(names.get_completion_script(**said))
         return console.DONE
-    _, path = install(shell=shell, prog_name="attncli", complete_var="_ATTNCLI_COMPLETE")
+    _, path = names.install(**said)
     console.write(f"{shell} completion installed in {path}; it works in a new terminal")
     return console.DONE
 

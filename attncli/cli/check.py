@@ -151,7 +151,7 @@ def show(
         problem = marked[0][0]
         pieces = marks(results[0], look, format, points)
         first = next(pieces)  # what cannot be shown is told before anything is
-        for piece in chain([heading(problem and problem.title, options, look), first], pieces):
+        for piece in chain([heading(problem.title if problem else None, options, look), first], pieces):
             console.write(piece)
     if not options.get("quiet"):
         prefixes = [f"{result.file}: " if len(results) > 1 else "" for result in results]

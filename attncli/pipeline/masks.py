@@ -35,7 +35,8 @@ def causal(shape: ScoreShape, _: None) -> Predicate:
 def _window(name: str, argument: Any) -> list[int | str]:
     parts = argument.split(",") if isinstance(argument, str) else list(argument)
     if len(parts) != 2:
-        raise UsageError(f"window takes two numbers, not {len(parts)}", hint="window:L,R, as in window:2,0; `*` is no limit")
+        hint = "window:L,R, as in window:2,0; `*` is no limit"
+        raise UsageError(f"window takes two numbers, not {len(parts)}", hint=hint)
     return ["*" if str(part).strip() == "*" else whole_numbers(name, [part])[0] for part in parts]
 
 

@@ -91,7 +91,7 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
     layout = values.get("layout", "rows")
     own = "out-in" if layout == "columns" else "in-out"
     options = {name: values.pop(name) for name in list(values) if FIELDS[name].panel in ("Showing and writing",)}
-    options |= {name: values.pop(name) for name in ("separator", "decimal") if name in values}  # of what is written, too
+    options |= {name: values.pop(name) for name in ("separator", "decimal") if name in values}  # of CSV written, too
     for name in ("header", "labels", "stdin_format", "problems", "stages"):
         values.pop(name, None)
     more = {name: values.pop(name) for name in list(values) if name in SETTINGS}

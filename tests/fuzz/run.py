@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cases import Case  # noqa: E402
+from cases import Case
 
 _FOUND = 3  # exit status of a worker
 _STUCK = 60  # seconds after which a run that listens to no alarm is ended
@@ -32,10 +32,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "attncli-fuzz")
     parser.add_argument("--replay", type=Path, nargs="+", help="cases, or folders of them")
+    parser.add_argument("--shrink", type=Path, nargs="+", help="cases, to be made smaller where they lie")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.replay:
-        return replay([path for each in given.replay for path in (sorted(each.glob("*.json")) if each.is_dir() else [each])])
+        return replay(
+            [path for each in given.replay for path in (sorted(each.glob("*.json")) if each.is_dir() else [each])]
+        )
+    if given.shrink:
+        return shrink(given.shrink)
     given.keep.mkdir(parents=True, exist_ok=True)
     return work(given.seed, given.seconds, given.keep) if given.worker else fuzz(given.seed, given.seconds, given.keep)
 
@@ -45,7 +50,9 @@ def fuzz(seed: int, seconds: float, keep: Path) -> int:
     end, found = time.monotonic() + seconds, 0
     while (left := end - time.monotonic()) > 1:
         current = keep / "current.json"
-        done = subprocess.run([sys.executable, __file__, "--worker", "--seed", str(seed), "--seconds", str(left), "--keep", str(keep)])
+        done = subprocess.run(
+            [sys.executable, __file__, "--worker", "--seed", str(seed), "--seconds", str(left), "--keep", str(keep)]
+        )
         found |= done.returncode != 0
         if done.returncode not in (0, _FOUND):
             if not current.exists():
@@ -97,6 +104,22 @@ def replay(paths: list[Path]) -> int:
             print(f"{path}: {finding.name}\n  {finding.told.strip()[:300]}")
     print(f"{len(paths)} cases, {bad} of them with findings")
     return int(bad > 0)
+
+
+def shrink(paths: list[Path]) -> int:
+    """Make cases smaller; those that do nothing wrong any more stay as they are."""
+    from running import findings, prepare, run
+    from shrinking import shrunk
+
+    prepare()
+    for path in paths:
+        case = Case.from_json(path)
+        found = findings(case, run(case))
+        if found:
+            small = shrunk(case, found[0].name)
+            path.write_text(small.to_json(kind=found[0].name, told=found[0].told), encoding="utf-8")
+        print(f"{path}: {found[0].name if found else 'nothing'}")
+    return 0
 
 
 if __name__ == "__main__":

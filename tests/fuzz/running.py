@@ -61,6 +61,7 @@ class _TooLong(Exception):
 def prepare() -> None:
     """Make the program quick to call again and again, and give it no more memory than a run may take."""
     import typer
+
     from attncli.cli import app
 
     make = functools.cache(typer.main.get_command)
@@ -172,14 +173,16 @@ def findings(case: Case, outcome: Outcome) -> list[Finding]:
 
 def _untold(case: Case, outcome: Outcome) -> bool:
     """Whether weights or output hold NaN, and no note says so."""
-    asked = [each for each in case.arguments if each in ("--quiet", "--show", "--format", "--top", "--stats")]
+    asked = [
+        each for each in case.arguments if each in ("--quiet", "--dry-run", "--show", "--format", "--top", "--stats")
+    ]
     if outcome.status != 0 or not case.arguments or case.arguments[0] not in ("attend", "self", "cross", "run"):
         return False
     if re.search("nan|infin|overflow", outcome.err, re.IGNORECASE):
         return False
     if not asked:
         return re.search(r"(?<![\w.])nan(?![\w.])", re.sub(r"^.*queries.*$", "", outcome.out)) is not None
-    if "--quiet" in asked or not outcome.out.startswith("{"):
+    if {"--quiet", "--dry-run"} & {*asked} or not outcome.out.startswith("{"):
         return False
     try:
         steps = json.loads(outcome.out).get("steps", {})
@@ -196,6 +199,10 @@ def _where(case: Case) -> str:
     finally:
         del os.environ["ATTNCLI_DEBUG"]
     frames = re.findall(r'File "[^"]*/(attncli/[^"]*)", line (\d+), in (\w+)', again.err + again.fault)
-    last = [line for line in (again.err + again.fault).splitlines() if re.match(r"\w*(Error|Exception|_TooLong|Interrupt)", line)]
+    last = [
+        line
+        for line in (again.err + again.fault).splitlines()
+        if re.match(r"\w*(Error|Exception|_TooLong|Interrupt)", line)
+    ]
     place = " < ".join(f"{file}:{name}" for file, _, name in reversed(frames[-2:]))
     return f"{(last or [''])[-1].partition(':')[0]} in {place}"

@@ -20,7 +20,7 @@ class Kind(NamedTuple):
 
 
 _EXCEL = Kind("an Excel workbook (.xlsx)", "xlsx", "save the sheet as CSV")
-_TORCH = Kind("a PyTorch file, whose pickles are never read", None, "numpy.save(FILE, tensor.numpy()) makes a .npy of it")
+_TORCH = Kind("a PyTorch file, whose pickles are never read", None, "numpy.save(FILE, tensor.numpy()) makes a .npy")
 _PACKED = "unpack it first"
 _DAMAGED = Kind("a zip archive that is damaged", None, "copy it once more")
 _SIGNATURES = (
