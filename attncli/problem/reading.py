@@ -147,7 +147,7 @@ def check_words(words: list[str]) -> list[str]:
 
 
 def split_steps(text: str, place: Place | str | None = None) -> list[str]:
-    """A comma list of steps, such as `weights[1,2],output`, or `all`. Raises InputError for what is no step."""
+    """A comma list of steps, such as `weights[1,2],output`, or `all`, each once. Raises InputError for what is none."""
     pieces: list[list[str]] = [[]]
     inside = False
     for piece in re.split(r"([,\[\]])", text):
@@ -157,8 +157,7 @@ def split_steps(text: str, place: Place | str | None = None) -> list[str]:
         else:
             pieces[-1].append(piece)
     parts = ["".join(each) for each in pieces]
-    checked = {part: check_step(part, place) for part in dict.fromkeys(parts)}
-    return [checked[part] for part in parts]
+    return [check_step(part, place) for part in dict.fromkeys(parts)]
 
 
 def check_step(address: str, place: Place | str | None = None) -> str:

@@ -2,6 +2,7 @@
 
     python tests/fuzz/run.py --seconds 120 --seed 1
     python tests/fuzz/run.py --replay tests/fuzz/regressions
+    python tests/fuzz/run.py --hostile
 
 Nothing may: exit with 70, a traceback, a warning of Python or NumPy, NaN in an output without a note, a raw control
 character, more than 10 seconds or 1 GiB.
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "attncli-fuzz")
     parser.add_argument("--replay", type=Path, nargs="+", help="cases, or folders of them")
+    parser.add_argument("--hostile", action="store_true", help="files of 1 MB that are hard to read")
     parser.add_argument("--shrink", type=Path, nargs="+", help="cases, to be made smaller where they lie")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -39,6 +41,8 @@ def main() -> int:
         return replay(
             [path for each in given.replay for path in (sorted(each.glob("*.json")) if each.is_dir() else [each])]
         )
+    if given.hostile:
+        return hostile()
     if given.shrink:
         return shrink(given.shrink)
     given.keep.mkdir(parents=True, exist_ok=True)
@@ -103,6 +107,24 @@ def replay(paths: list[Path]) -> int:
         for finding in found:
             print(f"{path}: {finding.name}\n  {finding.told.strip()[:300]}")
     print(f"{len(paths)} cases, {bad} of them with findings")
+    return int(bad > 0)
+
+
+def hostile() -> int:
+    """Read the hard files, and tell how long the slowest took."""
+    from hostile import cases
+    from running import findings, prepare, run
+
+    prepare()
+    took, bad = {}, 0
+    for name, case in cases():
+        outcome = run(case)
+        took[name] = outcome.seconds
+        for finding in findings(case, outcome):
+            bad += 1
+            print(f"{name}: {finding.name}\n  {finding.told.strip()[:300]}")
+    slowest = max(took, key=lambda name: took[name])
+    print(f"{len(took)} files of 1 MB, {bad} findings; the slowest: {slowest}, {took[slowest]:.1f} s")
     return int(bad > 0)
 
 
