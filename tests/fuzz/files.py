@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from values import Values
 
-from attncli.core.scores import SCORES
+from attncli.pipeline.scores import SCORES
 from attncli.problem.profiles import PROFILES
 from attncli.problem.settings import FIELDS
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from attncli.core.masks import MASKS
-from attncli.core.normalizers import NORMALIZERS
-from attncli.core.scores import SCORES
-from attncli.core.trace import STEPS
+from attncli.pipeline.masks import MASKS
+from attncli.pipeline.normalizers import NORMALIZERS
+from attncli.pipeline.scores import SCORES
+from attncli.pipeline.trace import NAMED_STEPS as STEPS
 from attncli.problem.settings import FIELDS
 
 NUMBERS = [
