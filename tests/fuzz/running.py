@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import json
 import os
@@ -60,25 +59,16 @@ class _TooLong(Exception):
 
 def prepare() -> None:
     """Make the program quick to call again and again, and give it no more memory than a run may take."""
-    import typer
-
     from attncli.cli import app
 
-    make = functools.cache(typer.main.get_command)
-    commands: dict[str, Any] = {}
+    make, known = app.typer.main.get_command, dict[str, Any]()
 
-    def context(self: Any, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
-        if self.module not in commands:
-            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-            module = __import__(self.module, fromlist=["command"])
-            alone.command(self.name, cls=app.PanelCommand)(module.command)
-            commands[self.module] = typer.main.get_command(alone)
-        return commands[self.module].make_context(info_name, args, parent, **extra)
+    def made_once(each: Any) -> Any:
+        """The parser of a command, or of the program, of which Typer makes a new one for each call."""
+        name = each.registered_commands[0].callback.__module__ if each.registered_commands else "attncli"
+        return known.get(name) or known.setdefault(name, make(each))
 
-    app.LazyCommand.make_context = context  # type: ignore[method-assign]
-    app.typer.main.get_command, get_command = make, app.typer.main.get_command
-    make(app.app)
-    app.typer.main.get_command = lambda each: make(each) if each is app.app else get_command(each)
+    app.typer.main.get_command = made_once
     warm_up = Case(["self", "[[1,2],[3,4]]", "--heads", "2", "--expect", "weights=[[1,0],[0,1]]"])
     run(warm_up)
     used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
