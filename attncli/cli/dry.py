@@ -15,7 +15,6 @@ from attncli.problem.build import left_out
 from attncli.problem.labels import past_count
 from attncli.problem.matrix import Matrix
 from attncli.problem.plan import blueprint
-from attncli.escapes import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
