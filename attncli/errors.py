@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from attncli.escapes import shown
 
+MOST_TOLD = 50  # errors of one kind in one file; those after them say nothing new
+_LONGEST_NAME = 60  # characters that messages repeat, and within which a slip is looked for
+
 
 class Place(NamedTuple):
     """Where something was written: a file (or an option) and, if known, line and column, counted from 1."""
@@ -93,6 +96,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
     Case is looked past, since `w_q` for `W_Q` is the usual slip, and so are the dashes in front of options.
     """
+    if len(name) > _LONGEST_NAME:
+        return None
     by_fold: dict[str, str] = {}
     for candidate in known:
         by_fold.setdefault(candidate.casefold().lstrip("-"), candidate)
@@ -102,6 +107,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return by_fold[close[0]] if close else None
 
 
+def shortened(text: str) -> str:
+    """The text as far as a message repeats it."""
+    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+
+
 def unknown(
     kind: str, name: str, known: Iterable[str], *, of: str = "", place: Place | str | None = None
 ) -> InputError:
@@ -109,5 +119,5 @@ def unknown(
     names = list(known)
     close = nearest(name, names)
     meant = f"did you mean {close!r}? " if close else ""
-    what = f"unknown {kind} {name!r}" + (f" of {of}" if of else "")
+    what = f"unknown {kind} {shortened(name)!r}" + (f" of {of}" if of else "")
     return InputError(what, place=place, hint=f"{meant}known: {', '.join(names)}")

@@ -72,8 +72,8 @@ class _Commons:
 def _from_table(file: str, options: Layer, commons: _Commons) -> Listed:
     text = decode(open_source(file).read(), file)
     reading_options = read_options(options.settings)
-    _, rows, *_ = split(text, "\t" if file.lower().endswith(".tsv") else reading_options.separator,
-                    reading_options.decimal, file)  # fmt: skip
+    separator = "\t" if file.lower().endswith(".tsv") else reading_options.separator
+    rows = split(text, separator, reading_options.decimal, file).rows
     if not rows:
         raise InputError("the list of jobs is empty", place=Place(file))
     head, body = rows[0], rows[1:]

@@ -36,6 +36,8 @@ def run(arguments: list[str]) -> int:
     if "_ATTNCLI_COMPLETE" in os.environ:
         # Typer sends help texts through Rich's markup when a shell completes, which eats `[mask]` and takes its time.
         sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+    if len(arguments) == 2 and arguments[0] in ("--install-completion", "--show-completion"):
+        return _completion(*arguments)
     try:
         given = typer.main.get_command(app)(args=arguments, prog_name="attncli", standalone_mode=False)
     except _Ended as ended:
@@ -58,6 +60,25 @@ class _Ended(Exception):
 
     def __init__(self, by: BaseException) -> None:
         self.by = by
+
+
+_SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+
+
+def _completion(option: str, shell: str) -> int:
+    """Completion of the shell that is named; Typer knows only the one that is running."""
+    from typer import completion  # what it imports from a private module is not typed as its own
+
+    names: Any = completion
+    said = {"prog_name": "attncli", "complete_var": "_ATTNCLI_COMPLETE", "shell": shell}
+    if shell not in _SHELLS:
+        raise unknown("shell", shell, _SHELLS)
+    if option == "--show-completion":
+        console.write(names.get_completion_script(**said))
+        return console.DONE
+    _, path = names.install(**said)
+    console.write(f"{shell} completion installed in {path}; it works in a new terminal")
+    return console.DONE
 
 
 class PanelCommand(TyperCommand):

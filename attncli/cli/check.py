@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -134,6 +135,7 @@ def show(
     from attncli.cli import console
     from attncli.cli.shared import look_of
     from attncli.report.marking import DATA, data, marks, summary
+    from attncli.report.renderers import heading
 
     options = next((problem.options for problem, _ in marked if problem is not None), said or {})
     results = [result for _, result in marked]
@@ -146,7 +148,10 @@ def show(
                              hint=", ".join(("table", "plain", *DATA)))  # fmt: skip
         console.write("".join(f"{line}\n" for line in summary(results, look, points)))
     else:
-        for piece in marks(results[0], look, format, points):
+        problem = marked[0][0]
+        pieces = marks(results[0], look, format, points)
+        first = next(pieces)  # what cannot be shown is told before anything is
+        for piece in chain([heading(problem.title if problem else None, options, look), first], pieces):
             console.write(piece)
     if not options.get("quiet"):
         prefixes = [f"{result.file}: " if len(results) > 1 else "" for result in results]

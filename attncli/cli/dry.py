@@ -11,6 +11,7 @@ from attncli.errors import AttnError
 from attncli.escapes import shown
 from attncli.pipeline.logits import is_scaled, key_width, scales_by_width
 from attncli.pipeline.trace import NAMED_STEPS, Trace
+from attncli.problem.build import left_out
 from attncli.problem.labels import past_count
 from attncli.problem.matrix import Matrix
 from attncli.problem.plan import blueprint
@@ -39,6 +40,7 @@ def describe(
         if address != "all":
             trace.part(address)
     lines = [
+        *([shown(problem.title)] if problem.title else []),
         f"{problem.attention}, a token is a {problem.layout[:-1]}",
         *_inputs(problem),
         "assumed:",
@@ -62,6 +64,7 @@ def _assumed(problem: Problem, trace: Trace, plan: Plan) -> Iterator[str]:
     yield f"computed in {plan.dtype}"
     if any(name.startswith("W_") for name in problem.inputs):
         yield f"weight layout: {problem.weight_layout}"
+    yield from (f"{name}: the identity" for name in left_out(problem))
     if trace.heads is not None:
         shared = f", which share {problem.kv_heads} key heads" if problem.kv_heads else ""
         yield f"heads: {trace.heads}{shared}"
@@ -142,7 +145,7 @@ def _files(outputs: Outputs, plan: Trace) -> Iterator[str]:
     for output in outputs.files:
         matrices = parts(plan, outputs.steps_of(output, plan))
         lines.append(file_line(output.path, matrices, force=force))
-    if outputs.saved is not None:
+    if outputs.saved is not None and outputs.saved != "-":
         for path, size in saved_sizes(outputs.problem, Path(outputs.saved)).items():
             lines.append(f"  {path}: the problem, about {in_words(size)}{_refused(path, force)}")
     yield from ["files:", *lines] if lines else []

@@ -44,6 +44,7 @@ def command(
     from attncli.cli import console
     from attncli.cli.shared import look_of, read_problems
     from attncli.report.explanation import EXPLANATIONS, write
+    from attncli.report.renderers import heading
     from attncli.working.explanation import explain
 
     EXPLANATIONS.find(format, place="--format")
@@ -61,6 +62,7 @@ def command(
 
         kept = Exact(found[0])
     look = look_of(found[0].options)
+    console.write(heading(found[0].title, {"format": format}, look))
     for line in write(explanation, format, look, exact=kept, rounded=round_steps):
         console.write(f"{line}\n")
     if not found[0].options.get("quiet"):

@@ -119,7 +119,10 @@ class ByBlocks:
         """How a file of that format takes a step some rows at a time, if it can; in an .npz each step is an .npy."""
         facts = FORMATS.find("npy" if format == "npz" else format).facts if format in FORMATS else {}
         by_rows = facts.get("by_rows")
-        return by_rows(parts(self.plan, [address])[address], self.problem.layout) if by_rows else None
+        if by_rows is None:
+            return None
+        found: ByRows | None = by_rows(parts(self.plan, [address])[address], self.problem.layout, self.problem.options)
+        return found
 
     def is_big(self, address: str) -> bool:
         """Whether it is a step of n x m. Raises InputError for one that the problem does not have."""
@@ -242,7 +245,8 @@ class ByBlocks:
 
         trace = self.trace or self.plan
         if not any(map(self.is_big, addresses)):
-            writer(output.path.name, parts(trace, addresses), meta(trace))(file)
+            told = meta(trace) if output.several else self.problem.options
+            writer(output.path.name, parts(trace, addresses), told)(file)
             return
         write_members(file, {address: partial(self._write_member, address) for address in addresses})
 

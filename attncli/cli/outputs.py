@@ -61,7 +61,8 @@ class Outputs:
             return
         from attncli.problem.formats.files import check_all
 
-        names = [*(str(output.path) for output in self.files), *([self.saved] if self.saved is not None else [])]
+        names = [str(output.path) for output in self.files]
+        names += [self.saved] if self.saved is not None and self.saved != "-" else []
         check_all(names, force=bool(self.problem.options.get("force")))
 
     def write(self, trace: Trace) -> list[str]:
@@ -72,7 +73,7 @@ class Outputs:
         written = {output: self.steps_of(output, trace) for output in self.files}
         for output, steps in written.items():
             with placed(f"-o {output.path}"):
-                told = meta(trace) if output.several else {}  # labels, which are many
+                told = meta(trace) if output.several else self.problem.options  # labels are many
                 contents[str(output.path)] = writer(output.path.name, parts(trace, steps), told)
         return self.write_contents(contents, written)
 
@@ -81,7 +82,7 @@ class Outputs:
         from attncli.problem.formats.files import write_all
 
         told = [f"wrote {', '.join(steps)} to {output.path}" for output, steps in written.items()]
-        if self.saved is not None:
+        if self.saved is not None and self.saved != "-":
             from attncli.problem.save import saved_problem
 
             files = saved_problem(self.problem, Path(self.saved))

@@ -13,8 +13,9 @@ from attncli.cli.progress import Bar
 from attncli.errors import UsageError
 from attncli.problem.convert_text import layer_from_options
 from attncli.problem.reading import READ_OPTIONS, Reading, read_options
+from attncli.problem.save import problem_text
 from attncli.report.look import Look
-from attncli.report.renderers import RENDERERS, render
+from attncli.report.renderers import RENDERERS, heading, render
 
 if TYPE_CHECKING:
     from attncli.cli.large import ByBlocks
@@ -41,23 +42,26 @@ def compute(said: dict[str, str], flags: dict[str, Any], file: str | None = None
         _refuse_in_lists(problem, len(problems))
         heading = look_of(problem.options).label(problem.title or problem.name or f"problem {number}")
         console.write(f"{'' if number == 1 else chr(10)}{heading}\n\n")
-        status = max(status, _compute(problem, flags))
+        status = max(status, _compute(problem, flags, several=True))
     return status
 
 
-def _compute(problem: Problem, flags: dict[str, Any]) -> int:
+def _compute(problem: Problem, flags: dict[str, Any], *, several: bool = False) -> int:
     _refuse_mixtures(problem.options)
     outputs = Outputs(problem)
-    prints = not outputs.files or any(flags[name] for name in ("show", "top", "format", "stats"))
+    to_stdout = outputs.saved == "-"
+    prints = not (outputs.files or to_stdout) or any(flags[name] for name in ("show", "top", "format", "stats"))
     if problem.options.get("dry_run"):
         return _dry(problem, outputs, prints)
     outputs.check()
+    saved = problem_text(problem) if to_stdout else ""
     marks = expected(problem)  # numbers that do not fit are told before anything is printed or written
     beside = {"check": marks.to_dict()} if marks is not None else {}
     with Bar(quiet=bool(problem.options.get("quiet"))) as bar:
         found = _by_blocks(problem, outputs, prints, bar, beside) or _whole(problem, outputs, prints, bar, beside)
     pieces, notes, written = found
-    for piece in pieces:
+    head = heading(problem.title, problem.options, look_of(problem.options)) if prints and not several else ""
+    for piece in chain([head], pieces, [saved]):
         console.write(piece)
     _notes(problem, [*notes, *written])  # some notes come with the pieces
     return console.DONE if marks is None else tell_marks(problem, marks, notes)
@@ -169,6 +173,8 @@ def look_of(options: dict[str, Any]) -> Look:
         color=console.colour(),
         encoding=console.encoding(),
         terminal=console.is_terminal(),
+        separator=options.get("separator"),
+        decimal=options.get("decimal", "."),
     )
 
 

@@ -62,19 +62,21 @@ def _arrays(file: str, options: ReadOptions, stdin: Callable[[], bytes]) -> tupl
     archived = described(file)
     if archived is not None and len(archived) > 1:
         return True, archived
-    arrays = read_all(file, options, stdin=stdin)
-    if Path(file).suffix.lower() not in (".yaml", ".yml", ".json") or "" in arrays:
-        return False, arrays
-    from attncli.problem.document import read_document
+    if "::" in file or file.lstrip().startswith("[") or Path(file).suffix.lower() not in (".yaml", ".yml", ".json"):
+        return False, read_all(file, options, stdin=stdin)
+    from attncli.problem.build import Layer
+    from attncli.problem.document import layer_of
     from attncli.problem.formats import open_source
-    from attncli.problem.formats.yaml import steps_of
+    from attncli.problem.formats.yaml import arrays_of, steps_of
     from attncli.problem.matrix import Matrix
     from attncli.problem.settings import MATRICES
     from attncli.problem.yamltext import compose
 
-    if steps_of(compose(open_source(file).read(), file)) is not None:
-        return True, arrays
-    layer = read_document(file).layer
+    root = compose(open_source(file).read(), file)
+    arrays = arrays_of(root, file, options)
+    if "" in arrays or steps_of(root) is not None:
+        return "" not in arrays, arrays
+    layer = layer_of(root, file, Layer())
     if layer.broken & {*MATRICES}:
         raise_all(layer.errors)
     named = {name: setting.value for name, setting in layer.settings.items() if isinstance(setting.value, Matrix)}

@@ -6,7 +6,7 @@ from typing import Any
 
 from attncli.errors import ShapeError, UsageError
 from attncli.lazy import Array, np
-from attncli.pipeline.masking import ScoreShape
+from attncli.pipeline.masking import MASKS, ScoreShape
 
 _LARGEST = 2**53 - 1  # whole numbers up to here are exact in float64
 
@@ -16,7 +16,7 @@ def whole_numbers(name: str, argument: Any, *, negative: bool = False) -> list[i
     numbers = []
     for number in as_numbers(name, argument).ravel().tolist():
         if not is_whole(number):
-            raise UsageError(f"{name}: {number:g} is not a whole number", hint=f"as in {name}:3,2")
+            raise UsageError(f"{name}: {number:g} is not a whole number", hint=f"as in {_example(name)}")
         if number < 0 and not negative:
             raise UsageError(f"{name}: {number:g} is negative", hint="counting starts at 0")
         if abs(number) > _LARGEST:
@@ -53,7 +53,13 @@ def _number(name: str, part: Any) -> float:
         return float(part)
     except (TypeError, ValueError):
         shown = part.strip() if isinstance(part, str) else part
-        raise UsageError(f"{name}: {shown!r} is not a number", hint=f"as in {name}:3,2") from None
+        raise UsageError(f"{name}: {shown!r} is not a number", hint=f"as in {_example(name)}") from None
+
+
+def _example(name: str) -> str:
+    """A way to write the mask that it takes."""
+    entry = MASKS.find(name)
+    return entry.example or entry.spec
 
 
 def score_table(name: str, array: Array, shape: ScoreShape) -> tuple[Array, str | None]:

@@ -19,11 +19,12 @@ from attncli.registry import Entry, Registry, check_call
 class MaskEntry(Entry):
     """A mask as it is registered: function(shape, argument) -> predicate on `ScoreIndices`.
 
-    spec: how it is written. takes: what its argument is, "" for none. parse: the argument in its one form.
+    spec: how it is written; example: so that it is taken as it stands, for three keys or more. takes: what its argument is, "" for none. parse: the argument in its one form.
     aligned: whether it asks for a query's position. by_offset: whether it looks only at position - key.
     """
 
     spec: str
+    example: str = ""
     takes: Literal["", "numbers", "array", "numbers or array"] = ""
     parse: Callable[[str, Any], Any] | None = None
     aligned: bool = False
@@ -172,7 +173,8 @@ def mask_spec(name: str | Callable[..., Any], argument: Any = None, alignment: s
         hint = entry.spec.replace(" |", ",") if entry.aligned else None
         raise UsageError(f"the mask {name!r} takes no argument, but got {argument!r}", hint=hint)
     if entry.takes and argument is None:
-        raise UsageError(f"the mask {name!r} needs an argument", hint=f"{entry.spec}: {entry.formula}")
+        example = f", as in {entry.example}" if entry.example else ""
+        raise UsageError(f"the mask {name!r} needs an argument", hint=f"{entry.spec}: {entry.formula}{example}")
     if entry.parse is not None:
         argument = entry.parse(name, argument)
     return MaskSpec(name, entry.function, argument, alignment, entry)

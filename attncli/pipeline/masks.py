@@ -35,7 +35,8 @@ def causal(shape: ScoreShape, _: None) -> Predicate:
 def _window(name: str, argument: Any) -> list[int | str]:
     parts = argument.split(",") if isinstance(argument, str) else list(argument)
     if len(parts) != 2:
-        raise UsageError(f"window takes two numbers, not {len(parts)}", hint="window:L,R, `*` for no limit")
+        hint = "window:L,R, as in window:2,0; `*` is no limit"
+        raise UsageError(f"window takes two numbers, not {len(parts)}", hint=hint)
     return ["*" if str(part).strip() == "*" else whole_numbers(name, [part])[0] for part in parts]
 
 
@@ -48,6 +49,7 @@ def _window(name: str, argument: Any) -> list[int | str]:
     parse=_window,
     by_offset=True,
     spec="window:L,R | window:L,R:bottom-right",
+    example="window:2,0",
 )
 def window(shape: ScoreShape, limits: list[int | str]) -> Predicate:
     """A query sees L keys to the left of its position, its own, and R to the right; `*` is no limit."""
@@ -62,6 +64,7 @@ def window(shape: ScoreShape, limits: list[int | str]) -> Predicate:
     takes="numbers or array",
     parse=as_numbers,
     spec="lengths:3,2 | lengths:FILE",
+    example="lengths:3,2",
 )
 def lengths(shape: ScoreShape, numbers: Array) -> Predicate:
     """Only the first keys of each sequence are real, the rest is padding. Past keys count."""
@@ -82,7 +85,20 @@ def lengths(shape: ScoreShape, numbers: Array) -> Predicate:
             f"lengths has {numbers.size} numbers, but there are {shape.sequences} sequences",
             hint="give one number for all, or one a sequence; lengths-per-query counts by query",
         )
-    return lambda at: at.key < numbers.reshape(-1)[at.sequence]
+    return _BySequence(numbers, shape)
+
+
+class _BySequence:
+    """A length a sequence; where there are as many queries, `note` tells that it is not one a query."""
+
+    def __init__(self, numbers: Array, shape: ScoreShape) -> None:
+        self.numbers = numbers.reshape(-1)
+        told = "lengths: one a sequence (lengths-per-query: one a query)"
+        self.note = told if shape.sequences == shape.n else None
+
+    def __call__(self, at: ScoreIndices) -> Array:
+        shown: Array = at.key < self.numbers[at.sequence]
+        return shown
 
 
 @mask(
@@ -92,6 +108,7 @@ def lengths(shape: ScoreShape, numbers: Array) -> Predicate:
     takes="numbers or array",
     parse=as_numbers,
     spec="lengths-per-query:3,2 | lengths-per-query:FILE",
+    example="lengths-per-query:3,2",
 )
 def lengths_per_query(shape: ScoreShape, numbers: Array) -> Predicate:
     """As lengths, with a length of its own for each query; a file is sequences x queries."""
@@ -111,7 +128,13 @@ def _by_query(name: str, shape: ScoreShape, numbers: Array) -> Predicate:
 
 
 @mask(
-    "keys", formula="by key: 1 = visible", source="padding masks", takes="numbers", parse=as_numbers, spec="keys:1,1,0"
+    "keys",
+    formula="by key: 1 = visible",
+    source="padding masks",
+    takes="numbers",
+    parse=as_numbers,
+    spec="keys:1,1,0",
+    example="keys:1,1,0",
 )
 def keys(shape: ScoreShape, numbers: Array) -> Predicate:
     """Which keys may be seen at all, by every query."""
@@ -129,6 +152,7 @@ def keys(shape: ScoreShape, numbers: Array) -> Predicate:
     takes="numbers",
     parse=whole_numbers,
     spec="prefix:N",
+    example="prefix:2",
 )
 def prefix(shape: ScoreShape, argument: list[int]) -> Predicate:
     """Causal, and the first N keys for all."""
@@ -155,6 +179,7 @@ def _segments(name: str, argument: Any) -> Any:
     takes="numbers",
     parse=_segments,
     spec="segments:0,0,1 | segments:0,1/0,0,1",
+    example="segments:0,0,1",
 )
 def segments(shape: ScoreShape, halves: list[list[int]]) -> Predicate:
     """Several texts in one row see themselves only; the keys' numbers stand after a `/` where they differ."""
@@ -176,6 +201,7 @@ def segments(shape: ScoreShape, halves: list[list[int]]) -> Predicate:
     parse=whole_numbers,
     by_offset=True,
     spec="dilated:S",
+    example="dilated:2",
 )
 def dilated(shape: ScoreShape, argument: list[int]) -> Predicate:
     """Every S-th key, counted from the query's own position."""

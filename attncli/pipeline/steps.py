@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from attncli.errors import InputError, unknown
+from attncli.errors import InputError, shortened, unknown
 from attncli.registry import Entry, Registry, Setting
 
 if TYPE_CHECKING:
@@ -210,7 +210,8 @@ def parse_address(address: str) -> tuple[str, tuple[int, ...]]:
     numbers = rest[:-1].split(",") if bracket else []
     fine = name.isidentifier() and name.isascii() and (not bracket or rest.endswith("]"))
     if not fine or not all(_is_place(part.strip()) for part in numbers):
-        raise InputError(f"{address!r} is not a step", hint="write a step's name, such as weights or weights[2]")
+        hint = "write a step's name, such as weights or weights[2]"
+        raise InputError(f"{shortened(address)!r} is not a step", hint=hint)
     if name not in NAMED_STEPS:
         raise unknown("step", name, NAMED_STEPS)
     return name, tuple(int(part) for part in numbers)

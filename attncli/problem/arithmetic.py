@@ -171,7 +171,9 @@ class _Parser:
         return self.tokens[self.at - 1]
 
 
-def _fraction(text: str) -> Fraction:
+def _exactly(text: str) -> Fraction | int:
+    if text.isdigit():
+        return int(text)
     from fractions import Fraction
 
     _, _, exponent = text.lower().partition("e")
@@ -195,6 +197,10 @@ def _sqrt(x: Fraction | float) -> Fraction | float:
 def _divide(x: Fraction | float, y: Fraction | float) -> Fraction | float:
     if y == 0:
         raise ArithmeticError("a division by zero")
+    if isinstance(x, int) and isinstance(y, int):
+        from fractions import Fraction
+
+        return Fraction(x, y)
     return x / y
 
 
@@ -205,7 +211,9 @@ def _power(x: Fraction | float, y: Fraction | float) -> Fraction | float:
         size = max(x.numerator.bit_length(), x.denominator.bit_length()) - 1
         if size * abs(y) > _BITS:
             raise OverflowError
-        power: Fraction = x ** int(y)
+        from fractions import Fraction
+
+        power: Fraction = Fraction(x) ** int(y)
         return power
     if x < 0:
         raise ArithmeticError("a broken power of a negative number")
@@ -217,7 +225,7 @@ def _exp(x: Fraction | float) -> Fraction | float:
 
 
 _EXACT: dict[str, Callable[..., Fraction | float]] = {
-    "number": _fraction,
+    "number": _exactly,
     "neg": lambda x: -x,
     "sqrt": _sqrt,
     "exp": _exp,

@@ -44,13 +44,15 @@ def make_problem(*layers: Layer) -> Problem:
     problem = _assemble(settings, broken)
     source = next((layer for layer in layers if layer.file), Layer())
     problem.file = source.file
-    problem.notes = [*notes, *_profile_notes(problem, settings), *_reading_notes(problem)]
+    problem.notes = [*notes, *_profile_notes(problem, settings), *_reading_notes(problem), *_input_notes(problem)]
     try:
         errors += contradictions(problem, set(settings), broken & {*MATRICES})
         errors += [] if broken & {"layout", "weight_layout", "like"} else size_errors(problem, broken)
     except AttnError as error:
         errors += error.errors()
     raise_all(in_order(errors, source.file, source.line))
+    if problem.heads == 1 and problem.kv_heads in (None, 1):  # as without it
+        problem.heads = problem.kv_heads = None
     # What comes from a stage is checked when it is there.
     problem.checked = not any(isinstance(matrix, StageRef) for matrix in problem.inputs.values())
     return problem
@@ -89,7 +91,8 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
     layout = values.get("layout", "rows")
     own = "out-in" if layout == "columns" else "in-out"
     options = {name: values.pop(name) for name in list(values) if FIELDS[name].panel in ("Showing and writing",)}
-    for name in ("separator", "decimal", "header", "labels", "stdin_format", "problems", "stages"):
+    options |= {name: values.pop(name) for name in ("separator", "decimal") if name in values}  # of CSV written, too
+    for name in ("header", "labels", "stdin_format", "problems", "stages"):
         values.pop(name, None)
     more = {name: values.pop(name) for name in list(values) if name in SETTINGS}
     score = _score(values.pop("score", None), values.pop("param", {}), settings, rules.get("score"))
@@ -142,6 +145,23 @@ def _reading_notes(problem: Problem) -> list[str]:
     noted = [(name, matrix) for name, matrix in matrices.items() if isinstance(matrix, Matrix)]
     noted += [(str(choice.mask), choice.argument) for choice in problem.masks if isinstance(choice.argument, Matrix)]
     return list(dict.fromkeys(f"{name}: {note}" for name, matrix in noted for note in matrix.notes))
+
+
+def _input_notes(problem: Problem) -> list[str]:
+    """What may have been meant otherwise: a mask in a matrix's place, and projections that nobody gave."""
+    told = [
+        f"{name} holds true and false alone, taken as 1 and 0 (a mask is keep: or block: under mask)"
+        for name, matrix in problem.inputs.items()
+        if isinstance(matrix, Matrix) and matrix.array.dtype.kind == "b" and matrix.array.size
+    ]
+    absent = left_out(problem)
+    return told + ([f"{' and '.join(absent)} left out: the identity"] if absent else [])
+
+
+def left_out(problem: Problem) -> list[str]:
+    """The weight matrices that nobody gave where others of queries, keys and values are given."""
+    made = [f"W_{letter}" for letter in "QKV" if letter not in problem.inputs and {"X", "Y"} & problem.inputs.keys()]
+    return [name for name in made if name not in problem.inputs] if any(name in problem.inputs for name in made) else []
 
 
 def in_order(errors: list[AttnError], file: str | None, start: int | None = None) -> list[AttnError]:

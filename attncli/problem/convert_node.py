@@ -68,6 +68,9 @@ class Nodes(PlainNodes):
             return self.mask(node)
         choices: list[MaskChoice] = []
         errors: list[AttnError] = []
+        if len(node.value) > _MOST_MASKS:
+            raise InputError(f"{len(node.value):,} masks are more than {_MOST_MASKS}", place=self.place(node),
+                             hint="a table says it all: {keep: FILE}")
         for item in node.value:
             try:
                 choices += self.mask(item)
@@ -153,4 +156,5 @@ class Nodes(PlainNodes):
         return Hand(self.only_matrix(address, parts["values"], blanks=True), **places, place=self.place(node))
 
 
+_MOST_MASKS = 1000
 _MASK_HINT = "a mask is written causal, window:2,0, {window: [2, 0]}, {lengths: [3, 2]} or {keep: [[1, 0], [1, 1]]}"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attncli.errors import AttnError, InputError, Place, nearest, raise_all
+from attncli.errors import MOST_TOLD, AttnError, InputError, Place, nearest, raise_all
 from attncli.problem.build import Layer, in_order, make_problem, merge
 from attncli.problem.convert_node import Nodes
 from attncli.problem.formats import STDIN, ReadOptions, open_source
@@ -17,6 +17,8 @@ from attncli.problem.reading import READ_OPTIONS, Reading, SharedFiles, read_opt
 from attncli.problem.settings import FIELDS, find_key
 from attncli.problem.values import Setting, StageRef
 from attncli.problem.yamltree import Node, is_plain, pairs_of, place_of, scalar_value
+
+_MOST_STAGES = 1000
 
 
 @dataclass
@@ -160,6 +162,8 @@ def _fields(root: Node, file: str, layer: Layer) -> dict[str, tuple[Node, Place]
     """Value node and key place by field name; unknown keys become errors of the layer."""
     found: dict[str, tuple[Node, Place]] = {}
     for key, key_node, value in pairs_of(root):
+        if len(layer.errors) >= MOST_TOLD:
+            break
         place = place_of(key_node, file)
         if key not in FIELDS and is_plain(key_node) and not isinstance(scalar_value(key_node), str):
             layer.errors.append(InputError(f"the key {key or 'null'} is not a word", place=place,
@@ -204,6 +208,10 @@ def _members(document: Document, node: Node, source: _Source) -> None:
         layer.errors.append(InputError(f"{kind} is not a list of problems", place=place_of(node, file),
                                        hint=f"{kind}:\n  - {{Q: [[1]], K: [[1]]}}"))
         return
+    if kind == "stages" and len(node.value) > _MOST_STAGES:
+        what = f"{len(node.value):,} stages are more than {_MOST_STAGES:,}"
+        layer.errors.append(InputError(what, place=place_of(node, file), hint="problems: holds any number"))
+        return
     settings = {name: setting for name, setting in layer.settings.items() if name not in ("title", "expect", "show")}
     shared = Layer(settings, broken=set(layer.broken))
     how = _read_options({}, file, source.options, shared, Layer())
@@ -227,7 +235,7 @@ def _members(document: Document, node: Node, source: _Source) -> None:
 
 def _check_stages(document: Document) -> None:
     """Names are unique, and a stage uses steps of earlier ones only."""
-    seen: list[str] = []
+    seen: dict[str, None] = {}
     errors = document.layer.errors
     for member in document.members:
         for setting in member.layer.settings.values():
@@ -241,7 +249,7 @@ def _check_stages(document: Document) -> None:
         if member.name is not None and member.name in seen:
             errors.append(InputError(f"two stages are named {member.name!r}",
                                      place=member.layer.settings["name"].place))
-        seen.append(member.name or "")
+        seen[member.name or ""] = None
 
 
 def _share_expect(document: Document) -> None:

@@ -9,6 +9,7 @@ from attncli.errors import InputError, Place
 from attncli.lazy import pattern
 from attncli.problem.arithmetic import NotArithmetic, ascii_signs, parse_expression, value_of
 
+_WORD = pattern("(?!sqrt|inf|nan|exp|e ?[*^/])[a-z]", re.IGNORECASE | re.ASCII)  # no number begins so
 _DECIMAL = pattern(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NAMED = pattern(r"([+-]?)(?:(\.?inf|infinity|∞|(?<=[+-])oo)|\.?nan)", re.IGNORECASE)
 _PLACES = pattern(r"[+-]?[0-9]*(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
@@ -44,8 +45,15 @@ def parse_number(text: str, *, decimal: str | None = None, place: Place | str | 
         raise InputError(f"{quote(text)} has no value: {error}", place=place) from None
 
 
+def begins_a_word(text: str) -> bool:
+    """Whether the text is no number for certain, as its first letters tell."""
+    return _WORD.match(text) is not None
+
+
 def is_number(text: str, *, decimal: str | None = None) -> bool:
     """Whether parse_number takes it."""
+    if _WORD.match(text):
+        return False
     try:
         _value(_plain(text, decimal, None))
     except (InputError, NotArithmetic, ArithmeticError):
@@ -72,6 +80,8 @@ def looks_like_number(text: str, *, decimal: str | None = None) -> bool:
     """Whether it is a number, or was meant as one (0x10, 1_000, 1,5, 1e400, 1/0): never taken for a label."""
     import unicodedata
 
+    if _WORD.match(text):
+        return False
     if is_number(text, decimal=decimal):
         return True
     plain = unicodedata.normalize("NFKC", text).translate(_DASHES).replace("\u2212", "-").strip()

@@ -147,15 +147,17 @@ def check_words(words: list[str]) -> list[str]:
 
 
 def split_steps(text: str, place: Place | str | None = None) -> list[str]:
-    """A comma list of steps, such as `weights[1,2],output`, or `all`. Raises InputError for what is no step."""
-    parts, inside = [""], False
+    """A comma list of steps, such as `weights[1,2],output`, or `all`, each once. Raises InputError for what is none."""
+    pieces: list[list[str]] = [[]]
+    inside = False
     for piece in re.split(r"([,\[\]])", text):
         inside = piece == "[" or (inside and piece != "]")
         if piece == "," and not inside:
-            parts.append("")
+            pieces.append([])
         else:
-            parts[-1] += piece
-    return [check_step(part, place) for part in parts]
+            pieces[-1].append(piece)
+    parts = ["".join(each) for each in pieces]
+    return [check_step(part, place) for part in dict.fromkeys(parts)]
 
 
 def check_step(address: str, place: Place | str | None = None) -> str:

@@ -38,6 +38,15 @@ def saved_problem(problem: Problem, path: Path) -> dict[Path, bytes]:
     return files
 
 
+def problem_text(problem: Problem) -> str:
+    """The problem as YAML alone. Raises UsageError as `saved_problem` does, and where arrays need a file beside it."""
+    document, arrays = problem_document(problem, "-")
+    if arrays:
+        raise UsageError(f"{', '.join(arrays)}: text does not keep such arrays", place="--save-problem -",
+                         hint="--save-problem PATH.yaml writes them into an .npz beside it")
+    return "\n".join(dump(document)) + "\n"
+
+
 def saved_sizes(problem: Problem, path: Path) -> dict[Path, int]:
     """How many bytes each of these files would take; of the .npz those of its arrays."""
     archive = path.with_suffix(".npz")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
-from attncli.errors import InputError, Place, UsageError, nearest, unknown
+from attncli.errors import InputError, Place, UsageError, nearest, shortened, unknown
 from attncli.record import record
 from attncli.registry import SETTINGS, Setting
 
@@ -273,7 +273,7 @@ def find_key(key: str, place: Place | str | None = None) -> Field:
         )
     if key == "problem":
         hint = "each matrix is named by itself, as in Q: task.yaml::Q; `batch` takes problem: beside a list of jobs:"
-    raise InputError(f"unknown key {key!r}", place=place, hint=hint)
+    raise InputError(f"unknown key {shortened(key)!r}", place=place, hint=hint)
 
 
 def check_number(field: Field, number: float, spelled: str, place: Place | str | None) -> float:

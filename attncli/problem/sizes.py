@@ -7,6 +7,7 @@ Letters: n queries, m keys, d_x, d_y data widths, d_k, d_v key and value widths.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from attncli.errors import AttnError, ShapeError, UsageError
 from attncli.lazy import np
@@ -76,19 +77,38 @@ class _Sizes(Known):
             )
         yield from self.projection_bias(letter, self.width(letter))
 
+    advises = True  # False while a hint is tried
+
+    def fits(self, **settings: str) -> bool:
+        """Whether all weights fit their data with other settings: a hint is tried before it is given."""
+        other = _Sizes(replace(self.problem, **settings), self.unknown)  # type: ignore[arg-type]
+        other.advises = False
+        return not any(error for letter in "QKV" for error in other.projection(letter))
+
     def mend(self, name: str, weight: Shape, data: str, shape: Shape) -> str:
         """What would make weight and data fit, if something simple does."""
-        other = "in-out" if self.problem.weight_layout == "out-in" else "out-in"
         if weight[1] == shape[-1]:
-            return f"{name} transposed would fit: --weight-layout {other}"
+            return self.turn(name, weight)
         # In columns the data's rows are the features, and the weights come from the left.
-        fits_turned = len(shape) > 1 and shape[-2] > 1 and weight[1] == shape[-2]
-        if self.problem.layout == "rows" and fits_turned:
-            return f"in columns they would fit: --layout columns, where {data} is features x tokens"
-        if self.problem.layout == "columns" and fits_turned:
-            return f"in rows they would fit: --layout rows, where {data} is tokens x features"
+        other = "columns" if self.problem.layout == "rows" else "rows"
+        own = "out-in" if other == "columns" else "in-out"
+        kept = self.problem.weight_layout if {"weight_layout", "like"} & self.problem.places.keys() else own
+        turned = len(shape) > 1 and shape[-2] > 1 and weight[1] == shape[-2]
+        if turned and self.advises and self.fits(layout=other, weight_layout=kept):
+            way = "features x tokens" if other == "columns" else "tokens x features"
+            return f"in {other} they would fit: --layout {other}, where {data} is {way}"
         needs = f"{shape[-1]} x ..." if self.problem.weight_layout == "in-out" else f"... x {shape[-1]}"
         return f"{name} must be {needs}, stored {self.problem.weight_layout}"
+
+    def turn(self, name: str, weight: Shape) -> str:
+        """How to say that a weight matrix is stored transposed: of all, or of this one alone."""
+        other = "in-out" if self.problem.weight_layout == "out-in" else "out-in"
+        if self.advises and self.fits(weight_layout=other):
+            others = [each for each in self.shapes if each.startswith("W_") and each != name]
+            return f"{name} transposed would fit: --weight-layout {other}" + (
+                f", which turns {' and '.join(others)} too" if others else "")
+        stored = weight[::-1] if self.problem.weight_layout == "in-out" else weight
+        return f"{name} transposed would fit: write it as {times(stored)}"
 
     def projection_bias(self, letter: str, width: int | None) -> Iterator[AttnError]:
         """A bias has as many numbers as there are features after projection."""
@@ -111,11 +131,10 @@ class _Sizes(Known):
         if self.problem.heads and self.problem.kv_heads:
             width = width // self.problem.kv_heads * self.problem.heads
         if weight is not None and len(weight) == 2 and weight[0] != width:
-            other = "in-out" if self.problem.weight_layout == "out-in" else "out-in"
             yield ShapeError(
                 f"W_O is {self.text('W_O')}, but there are {width} features before it (the heads joined)",
                 place=self.place("W_O"),
-                hint=f"W_O transposed would fit: --weight-layout {other}" if weight[1] == width else None,
+                hint=self.turn("W_O", weight) if weight[1] == width else None,
             )
         yield from self.projection_bias("O", weight[1] if weight is not None and len(weight) == 2 else width)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attncli.errors import AttnError, InputError, Place
+from attncli.errors import MOST_TOLD, AttnError, InputError, Place
 from attncli.lazy import pattern
 from attncli.problem.text import lines_of
 from attncli.problem.yamltree import Node, is_plain, too_deep
@@ -16,7 +16,7 @@ _NO_COLON = "could not find expected ':'"
 # `Q:[[1]]` and `-[1]`; what may be a key without a blank after it; the same up to its colon, within braces.
 _TIGHT = pattern(r"\s*(?:- +)*([A-Za-z_]\w*:|-)(?=[\[{])")
 _KEY = pattern(r"\s*(?:- +)*([A-Za-z_]\w*:)(?![\s/:]|$)")
-_KEY_IN_BRACES = pattern(r".*?([A-Za-z_]\w*:)\Z")
+_KEY_IN_BRACES = pattern(r"(?:[^A-Za-z_]++|\w++(?!:\Z))*+([A-Za-z_]\w*+:)\Z")
 
 
 def in_our_words(error: Any, text: str, file: str) -> list[AttnError]:
@@ -41,7 +41,8 @@ def missing_blanks(text: str, file: str, error: Any = None) -> list[AttnError]:
             suspects[at] = match
         elif match := _KEY.match(lines[at]):
             suspects.setdefault(at, match)
-    return [_missing(match, Place(file, number + 1, match.end() + 1)) for number, match in sorted(suspects.items())]
+    told = sorted(suspects.items())[:MOST_TOLD]
+    return [_missing(match, Place(file, number + 1, match.end() + 1)) for number, match in told]
 
 
 def missing_blank(node: Node, file: str) -> list[AttnError]:
@@ -69,12 +70,22 @@ def _translated(error: Any, text: str, file: str) -> InputError:
     line = lines[mark.line] if mark and mark.line < len(lines) else ""
     here = line[mark.column : mark.column + 1] if mark else ""
     if here == "\t" or ("cannot start any token" in problem and "\t" in line[: len(line) - len(line.lstrip())]):
-        used = "for indentation" if not line[: mark.column].strip() else "between values"
-        return InputError(f"line {mark.line + 1}: tab used {used}, use spaces", place=place)
+        return _tab(mark.line + 1, line[: mark.column], place)
     if _NO_COLON in problem:  # the parser goes on to where a colon could not stand any more: it is missing before
         place = Place(file, error.context_mark.line + 1, error.context_mark.column + 1)
     context = f" ({error.context})" if error.context and error.context not in problem else ""
     return InputError(f"not valid YAML: {problem}{context}", place=place, hint=_hint(problem, context, here))
+
+
+def tab_at(at: int, text: str, file: str) -> InputError:
+    """The error of a tab at that character, which may stand for any number of blanks."""
+    before = lines_of(text[:at])
+    return _tab(len(before), before[-1], Place(file, len(before), len(before[-1]) + 1))
+
+
+def _tab(line: int, before: str, place: Place) -> InputError:
+    used = "between values" if before.strip() else "for indentation"
+    return InputError(f"line {line}: tab used {used}, use spaces", place=place)
 
 
 def _hint(problem: str, context: str, here: str) -> str | None:

@@ -14,6 +14,7 @@ from attncli.problem.yamltree import BOOL, NULL, Node, is_plain, place_of
 # All that plain decimals are made of: float() reads nothing else out of these characters.
 _DECIMALS = pattern(r"[0-9.eE,+-]*")
 _MOST_ERRORS = 10
+_MOST_CELLS = 1000
 
 
 def matrix_from_node(node: Node, file: str, *, blanks: bool = False) -> Matrix:
@@ -73,6 +74,7 @@ def _rows(node: Node, shape: tuple[int, ...], file: str) -> list[list[Node]]:
             if row.id != "sequence":
                 raise ShapeError(_mixed(row, f"a row of {size}"), place=place_of(row, file))
             if len(row.value) != size:
+                _refuse_odd_cells([level[0], row], file)
                 raise _ragged(level, number, last, file)
         if last:
             break
@@ -87,6 +89,20 @@ def _rows(node: Node, shape: tuple[int, ...], file: str) -> list[list[Node]]:
 def _mixed(node: Node, expected: str) -> str:
     found = {"sequence": "a list", "mapping": "a mapping"}.get(node.id) or f"the single value {quote(node.value)}"
     return f"{found} stands where {expected} is expected"
+
+
+def _refuse_odd_cells(rows: list[Node], file: str) -> None:
+    """Rows of unlike length may come of what is no number: in [1 -2] a comma is missing."""
+    cells = [child for row in rows for child in row.value if child.id == "scalar" and not _is_blank(child)]
+    raise_all([error for child in cells[:_MOST_CELLS] if (error := _wrong(child, file)) is not None][:_MOST_ERRORS])
+
+
+def _wrong(node: Node, file: str) -> AttnError | None:
+    try:
+        _cell(node, file, False)
+    except AttnError as error:
+        return error
+    return None
 
 
 def _ragged(level: list[Node], number: int, last: bool, file: str) -> ShapeError:

@@ -16,6 +16,7 @@ from attncli.problem.text import decode, lines_of
 from attncli.problem.yamltree import DEEPEST, IMPLICIT, Node, check_tree, is_plain, place_of, too_deep
 
 _UNPRINTABLE = pattern("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_COMMENT = pattern("#[^\r\n]*")
 _SURROGATES = pattern(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 _FLAT = pattern(r"""[\[{][^\[\]{}"'#!]*[\]}]""")  # what surely ends with its bracket, and holds no other
@@ -40,8 +41,8 @@ def compose(
     parser = _parser()
     try:
         _refuse_depth(text, file, parser)
-        if "\t" in text:  # libyaml lets some tabs pass: the stricter parser decides, as it would without libyaml
-            _run_through(yaml.SafeLoader(text))
+        if "\t" in text:
+            _refuse_tabs(text, file, parser)
         try:
             root: Node | None = _without_matrices(text, parser) or parser(text).get_single_node()
         except yaml.composer.ComposerError as error:
@@ -170,6 +171,21 @@ def _refuse_depth(text: str, file: str, parser: Any) -> None:
         depth -= kind.endswith(("SequenceEndEvent", "MappingEndEvent"))
         if depth > DEEPEST:
             raise too_deep(place_of(event, file))
+
+
+def _refuse_tabs(text: str, file: str, parser: Any) -> None:
+    """Refuse tabs outside quotes, block scalars and comments, of which libyaml lets some pass and PyYAML none."""
+    tokens, end = parser(text), 0
+    while (token := tokens.get_token()) is not None:
+        start = token.start_mark.index
+        gap = _COMMENT.sub(lambda match: " " * len(match[0]), text[end:start])
+        if getattr(token, "plain", False):
+            gap += text[start : token.end_mark.index]
+        if (at := gap.find("\t")) >= 0:
+            from attncli.problem.yamlerrors import tab_at
+
+            raise tab_at(end + at, text, file)
+        end = token.end_mark.index
 
 
 def _run_through(parser: Any) -> int:

@@ -6,14 +6,12 @@ text is composed in `yamltext.py`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from attncli.errors import AttnError, InputError, Place
-from attncli.lazy import pattern
+from attncli.errors import MOST_TOLD, AttnError, InputError, Place
 from attncli.problem.literals import Literal
-from attncli.problem.numbers import parse_number, quote
+from attncli.problem.numbers import begins_a_word, parse_number, quote
 
 # yaml.Node: the stubs know neither its id nor that every kind has a value.
 Node: TypeAlias = Any
@@ -24,8 +22,6 @@ EXPANDED = 1_000_000  # nodes that aliases may add
 NULL = frozenset(("", "~", "null", "Null", "NULL"))
 BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 IMPLICIT = "implicit"  # what the resolver says of every node that has no tag of its own
-# No number begins so; true, false and null do.
-_WORD = pattern("(?!sqrt|inf|nan|exp|e ?[*^/])[a-z_]", re.IGNORECASE | re.ASCII)
 
 
 def place_of(node: Node, file: str) -> Place:
@@ -46,7 +42,7 @@ def is_null(node: Node) -> bool:
 def scalar_value(node: Node) -> str | float | bool | None:
     """A scalar by YAML 1.2: null, true, false and decimals where they are written plainly, else its text."""
     text: str = node.value
-    if not is_plain(node) or (_WORD.match(text) and text not in NULL and text not in BOOL):
+    if not is_plain(node) or (begins_a_word(text) and text not in NULL and text not in BOOL):
         return text
     if text in NULL:
         return None
@@ -83,13 +79,13 @@ def check_tree(root: Node, file: str) -> list[AttnError]:
         if id(node) in sizes:
             continue
         written += 1
-        if node.tag != IMPLICIT:
+        if node.tag != IMPLICIT and len(errors) < MOST_TOLD:
             errors.append(_tag_error(node, file))
         if node.id == "mapping":
-            odd = _key_errors(node, file)
-            errors += odd
-            places = {error.place for error in odd}
-            node.value = [pair for pair in node.value if not odd or place_of(pair[0], file) not in places]
+            odd = _odd_keys(node, file)
+            errors += [error for _, error in odd[: max(0, MOST_TOLD - len(errors))]]
+            left_out = {id(key) for key, _ in odd}
+            node.value = [pair for pair in node.value if id(pair[0]) not in left_out]
         if {(child.id, child.tag) for child in children} <= {("scalar", IMPLICIT)}:  # most lists: a row of numbers
             sizes[id(node)] = node.count if isinstance(node, Literal) else 1 + len(children)
             written += sizes[id(node)] - 1
@@ -105,7 +101,7 @@ def check_tree(root: Node, file: str) -> list[AttnError]:
                 stack.append((child, False))
             else:
                 written += 1
-                if child.tag != IMPLICIT:
+                if child.tag != IMPLICIT and len(errors) < MOST_TOLD:
                     errors.append(_tag_error(child, file))
     if sizes[id(root)] - written > EXPANDED:
         raise InputError(
@@ -134,18 +130,26 @@ def _tag_error(node: Node, file: str) -> InputError:
     )
 
 
-def _key_errors(node: Node, file: str) -> list[AttnError]:
-    errors: list[AttnError] = []
-    first: dict[str, Place] = {}
+def _odd_keys(node: Node, file: str) -> list[tuple[Node, AttnError]]:
+    """Keys that are no words, merge keys, and those that were given before, with what is wrong."""
+    odd: list[tuple[Node, AttnError]] = []
+    first: dict[str, Node] = {}
+    error: AttnError | None = None
     for key, _ in node.value:
-        place = place_of(key, file)
-        if key.id != "scalar":
-            errors.append(InputError(f"a {key.id} stands where a key is expected", place=place, hint="keys are words"))
-        elif key.value == "<<" and is_plain(key):
-            errors.append(InputError("the merge key << is not read", place=place, hint="write the keys out"))
-        elif key.value in first:
-            lines = f"lines {first[key.value].line} and {place.line}"
-            errors.append(InputError(f"the key {quote(key.value)} is given twice ({lines})", place=place))
-        else:
-            first[key.value] = place
-    return errors
+        if key.id == "scalar" and (key.value != "<<" or not is_plain(key)) and key.value not in first:
+            first[key.value] = key
+            continue
+        if len(odd) < MOST_TOLD or error is None:  # those after them say nothing new
+            error = _key_error(key, first, file)
+        odd.append((key, error))
+    return odd
+
+
+def _key_error(key: Node, first: dict[str, Node], file: str) -> AttnError:
+    place = place_of(key, file)
+    if key.id != "scalar":
+        return InputError(f"a {key.id} stands where a key is expected", place=place, hint="keys are words")
+    if key.value == "<<" and is_plain(key):
+        return InputError("the merge key << is not read", place=place, hint="write the keys out")
+    lines = f"lines {place_of(first[key.value], file).line} and {place.line}"
+    return InputError(f"the key {quote(key.value)} is given twice ({lines})", place=place)

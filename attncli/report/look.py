@@ -15,6 +15,7 @@ class Look(NamedTuple):
     precision: decimals, 0 to 17. rounding: "half-even" or "half-up". width: of the terminal, None without a limit.
     color: styles are written. ascii: nothing but ASCII can be shown. encoding: what the text will be encoded in.
     terminal: a person reads it on a terminal (right-to-left labels are isolated there, and only there).
+    separator, decimal: of CSV, where its reader wants others than a comma and a point.
     """
 
     precision: int = 4
@@ -24,6 +25,8 @@ class Look(NamedTuple):
     ascii: bool = False
     encoding: str = "utf-8"
     terminal: bool = False
+    separator: str | None = None
+    decimal: str = "."
 
     @property
     def codec(self) -> str:

@@ -38,6 +38,19 @@ def render(
         yield from entry.function(trace, chosen, look)
 
 
+def heading(title: str | None, options: Mapping[str, Any], look: Look) -> str:
+    """The title over tables, as the format of the options writes it; "" without a title, and where data are printed."""
+    from attncli.report.markup import escape_latex, escape_markdown
+
+    format = options.get("format") or "table"
+    if not title or (format in RENDERERS and RENDERERS.find(format).facts.get("data")):
+        return ""
+    label = look.label(title)
+    if format == "markdown":
+        return f"# {escape_markdown(label)}\n\n"
+    return f"\\section*{{{escape_latex(label)}}}\n\n" if format == "latex" else f"{label}\n\n"
+
+
 def default_steps(trace: Trace, shows: str = "results") -> list[str]:
     """The steps that are shown unless others are named.
 
@@ -69,13 +82,13 @@ def plain(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
 @renderer("csv", shows="last", data=True)
 def csv(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     """One step at full precision, comma-separated, with labels if the inputs had any."""
-    return _as_data(trace, steps, "csv")
+    return _as_data(trace, steps, "csv", {"separator": look.separator, "decimal": look.decimal})
 
 
 @renderer("tsv", shows="last", data=True)
 def tsv(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     """As csv, with tabs."""
-    return _as_data(trace, steps, "tsv")
+    return _as_data(trace, steps, "tsv", {"decimal": look.decimal})
 
 
 @renderer("json", shows="all", data=True, object=True)

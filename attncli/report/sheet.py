@@ -192,7 +192,7 @@ def _caption(trace: Trace, address: str, array: Array, look: Look) -> str:
     known = trace.normalizer in NORMALIZERS and NORMALIZERS.find(trace.normalizer).sums_to_one
     if not known:
         return f"{lines} need not sum to 1"
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         others = np.flatnonzero(~(np.abs(array.sum(axis=axis, dtype=np.float64) - 1) <= _SUM_TOLERANCE)).tolist()
     count = array.shape[1 - axis]
     if not others:

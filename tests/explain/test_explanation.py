@@ -130,7 +130,8 @@ def test_the_command(cli: Cli) -> None:
     assert done.status == 0
     assert "## I -\\> suis" in done.out or "## I -> suis" in done.out
     assert "- `scaled[I, suis] = 1 / sqrt(2) = 0.7071`" in done.out
-    assert cli("explain", SAMPLE, "--query", "I", "--key", "suis").out == f"{explain(SAMPLE, 'I', 'suis')}\n"
+    told = cli("explain", SAMPLE, "--query", "I", "--key", "suis").out
+    assert told == f"Encoder to decoder\n\n{explain(SAMPLE, 'I', 'suis')}\n"
     wrong = cli("explain", SAMPLE, "--query", "nobody")
     assert wrong.status == 2
     assert "there is no query 'nobody'" in wrong.err

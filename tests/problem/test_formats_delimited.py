@@ -108,7 +108,14 @@ def test_a_file_of_one_line() -> None:
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [("a,1\n2,3", (1, 1)), ("1,a\n2,3", (1, 2)), ("a,1\n2,3\nb,4", (1, 1)), ("1,2\nNA,3", (2, 1)), ("1,2\nx,3", (2, 1)), ("the,1,x\ncat,2,3", (1, 3))],
+    [
+        ("a,1\n2,3", (1, 1)),
+        ("1,a\n2,3", (1, 2)),
+        ("a,1\n2,3\nb,4", (1, 1)),
+        ("1,2\nNA,3", (2, 1)),
+        ("1,2\nx,3", (2, 1)),
+        ("the,1,x\ncat,2,3", (1, 3)),
+    ],
 )
 def test_where_only_some_are_numbers_nothing_is_guessed(text: str, place: tuple[int, int]) -> None:
     error = refused(text)

@@ -182,7 +182,7 @@ def test_a_matrix_that_could_not_be_read_is_not_taken_for_one_that_is_left_out(t
     [
         ("X: [[1, 2, 3]]\nW_Q: [[1, 2, 3], [4, 5, 6]]\n", "W_Q is 2 x 3", "--weight-layout out-in"),
         ("layout: columns\nX: [[1], [2], [3]]\nW_Q: [[1, 0], [2, 0], [3, 0]]\nW_K: [[1, 2, 3]]\n",
-         "W_Q is 3 x 2 (d_k x d_x), but X has 3 features (3 x 1)", "--weight-layout in-out"),
+         "W_Q is 3 x 2 (d_k x d_x), but X has 3 features (3 x 1)", "W_Q transposed would fit: write it as 2 x 3"),
         ("X: [[1, 2], [3, 4], [5, 6]]\nW_Q: [[1, 2, 3]]\n", "W_Q is 1 x 3", "--layout columns"),
         ("X: [[1, 2]]\nW_V: [[1], [2], [3]]\n", "W_V is 3 x 1", "2 x ..."),
         ("X: [[1, 2]]\nY: [[1]]\nW_K: [[1, 0], [0, 1]]\n", "W_K is 2 x 2 (d_y x d_k), but Y has 1 features", ""),

@@ -21,8 +21,8 @@ from attncli.registry import Registry
 # reader(source, options, name) -> dict[str, Matrix], "" naming the only array of a format without names;
 #   `name` is the array that is wanted, or None for all.
 # writer(stream, steps, meta): steps is dict[str, Part], one step only where `several` is not given as True.
-# `by_rows`, if given, is by_rows(part, layout) -> ByRows | None: how a step, which is (n, m) in the layout rows, goes
-#   into a file some rows at a time, if it can; of the part the numbers are not looked at.
+# `by_rows`, if given, is by_rows(part, layout, options) -> ByRows | None: how a step, which is (n, m) in the layout
+#   rows, goes into a file some rows at a time, if it can; of the part the numbers are not looked at.
 FORMATS = Registry("format")
 
 # What is written of a matrix is its array and its labels.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO
+from types import MappingProxyType
+from typing import Any, BinaryIO, NamedTuple
 
 from attncli.errors import AttnError, InputError, Place, ShapeError, raise_all
 from attncli.lazy import np, pattern
@@ -21,29 +22,43 @@ _MOST_ERRORS = 10
 _OPTIONS = "--header yes|no and --labels yes|no say what is what"
 
 
-def _by_rows(separator: str) -> Callable[[Part, str], ByRows | None]:
-    def by_rows(part: Part, layout: str) -> ByRows | None:
+class Marks(NamedTuple):
+    """What stands between the cells of a text that is written, and in its numbers."""
+
+    separator: str
+    decimal: str
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any], usual: str | None) -> Marks:
+        """As --separator and --decimal say, of which the first is for CSV alone."""
+        decimal = told.get("decimal") or "."
+        named = told.get("separator") if usual is None else None
+        return cls(usual or (separator_of(named, decimal) if named else ";" if decimal == "," else ","), decimal)
+
+
+def _by_rows(usual: str | None) -> Callable[..., ByRows | None]:
+    def by_rows(part: Part, layout: str, told: Mapping[str, Any] = MappingProxyType({})) -> ByRows | None:
         from attncli.problem.formats.delimited_write import by_rows
 
-        return by_rows(part, separator) if layout == "rows" and part.array.ndim == 2 else None
+        return by_rows(part, *Marks.of(told, usual)) if layout == "rows" and part.array.ndim == 2 else None
 
     return by_rows
 
 
-def _write(separator: str) -> Callable[[BinaryIO, Mapping[str, Part], Mapping[str, Any]], None]:
+def _write(usual: str | None) -> Callable[[BinaryIO, Mapping[str, Part], Mapping[str, Any]], None]:
     def write(stream: BinaryIO, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> None:
         from attncli.problem.formats.delimited_write import by_rows
 
         (part,) = steps.values()
         array = np.atleast_2d(part.array)  # a vector is one row
-        text = by_rows(Matrix(array, part.row_labels, part.column_labels), separator)
+        text = by_rows(Matrix(array, part.row_labels, part.column_labels), *Marks.of(meta, usual))
         stream.write(text.head)
         stream.writelines(text.rows(array, 0))
 
     return write
 
 
-@FORMATS("csv", suffixes=(".csv",), write=_write(","), by_rows=_by_rows(","), axes=2)
+@FORMATS("csv", suffixes=(".csv",), write=_write(None), by_rows=_by_rows(None), axes=2)
 def read_csv(source: Source, options: ReadOptions, name: str | None) -> dict[str, Matrix]:
     """Text, one row a line, cells separated by commas, semicolons or tabs."""
     return {"": read_table(source, options, None)}
@@ -122,6 +137,7 @@ class _Table:
 
     def __init__(self, text: str, file: str, options: ReadOptions, separator: str | None, usual: str | None) -> None:
         self.file, self.options, self.notes = file, options, list[str]()
+        self.known: dict[str, float] = {}  # a cell is read once, however often it stands there
         cells = split(text, separator, options.decimal, file, usual=usual)
         self.separator, self.rows = cells.separator, cells.rows
         if not self.rows:
@@ -288,20 +304,23 @@ class _Table:
 
     def _value(self, row: Row, i: int) -> float:
         """The number in a cell. Raises InputError with its line and column."""
-        text, at = row.cells[i].strip(), f"line {row.line}, column {i + 1}: "
-        place = Place(self.file, row.line, i + 1)
+        text = row.cells[i].strip()
         if self.options.blanks and text in _LEFT_OUT:
             return math.nan
         if self.truths and _is_truth(text):
             return float(text.lower() == "true")
+        if text in self.known:
+            return self.known[text]
+        at, place = f"line {row.line}, column {i + 1}: ", Place(self.file, row.line, i + 1)
         if not text:
             raise InputError(f"{at}the cell is empty", place=place)
         if self.truths:
             raise InputError(f"{at}{quote(text)} stands among true and false", place=place, hint="write 1 and 0")
         try:
-            return parse_number(text, decimal=self.options.decimal)
+            number = self.known[text] = parse_number(text, decimal=self.options.decimal)
         except InputError as error:
             raise InputError(at + error.what, place=place, hint=error.hint) from None
+        return number
 
     def _spelled(self, text: str) -> str | None:
         """As written, with a point for the decimal mark."""

@@ -13,17 +13,17 @@ from attncli.problem.numbers import looks_like_number
 _UNSAFE = pattern(r"[\s\",;]|^[#\ufeff]|^sep=|^$", re.IGNORECASE)
 
 
-def by_rows(part: Part, separator: str) -> ByRows:
+def by_rows(part: Part, separator: str, decimal: str = ".") -> ByRows:
     """The text of a matrix, (n, m), some rows at a time; its numbers are not looked at."""
     rows, columns = _labels(part)
     head = ""
     if columns is not None:
         corner = ['""' if separator == BLANKS else ""] if rows is not None else []
-        head = separator.join(corner + list(map(_quoted, columns))) + "\n"
+        head = separator.join(corner + [_quoted(label, separator) for label in columns]) + "\n"
 
     def text(array: Array, start: int) -> Iterator[bytes]:
         own = None if rows is None else rows[start : start + len(array)]
-        return (line.encode() for line in _lines(array, own, separator))
+        return (line.encode() for line in _lines(array, own, separator, decimal))
 
     return ByRows(head.encode(), text)
 
@@ -38,16 +38,19 @@ def _labels(part: Part) -> tuple[Sequence[str] | None, Sequence[str] | None]:
     return rows, columns
 
 
-def _lines(array: Array, labels: Sequence[str] | None, separator: str) -> Iterator[str]:
+def _lines(array: Array, labels: Sequence[str] | None, separator: str, decimal: str) -> Iterator[str]:
     """The rows, with their ends: shortest digits that read back exactly."""
     for i, row in enumerate(array):
-        label = [_quoted(labels[i])] if labels is not None else []
-        yield separator.join(label + list(map(repr, np.asarray(row, dtype=float).tolist()))) + "\n"
+        label = [_quoted(labels[i], separator)] if labels is not None else []
+        numbers = list(map(repr, np.asarray(row, dtype=float).tolist()))
+        if decimal != ".":
+            numbers = [number.replace(".", decimal) for number in numbers]
+        yield separator.join(label + numbers) + "\n"
 
 
 def _is_ambiguous(label: str) -> bool:
     return not label.strip() or looks_like_number(label) or label.strip().lower() in ("true", "false")
 
 
-def _quoted(label: str) -> str:
-    return '"' + label.replace('"', '""') + '"' if _UNSAFE.search(label) else label
+def _quoted(label: str, separator: str) -> str:
+    return '"' + label.replace('"', '""') + '"' if separator in label or _UNSAFE.search(label) else label

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from attncli.errors import AttnError, InputError, Place
 from attncli.problem.formats.base import FORMATS, ReadOptions, Source
-from attncli.registry import Entry
+from attncli.registry import LooseEntry
 
 
 class Kind(NamedTuple):
@@ -20,7 +20,7 @@ class Kind(NamedTuple):
 
 
 _EXCEL = Kind("an Excel workbook (.xlsx)", "xlsx", "save the sheet as CSV")
-_TORCH = Kind("a PyTorch file, whose pickles are never read", None, "numpy.save(FILE, tensor.numpy()) makes a .npy of it")
+_TORCH = Kind("a PyTorch file, whose pickles are never read", None, "numpy.save(FILE, tensor.numpy()) makes a .npy")
 _PACKED = "unpack it first"
 _DAMAGED = Kind("a zip archive that is damaged", None, "copy it once more")
 _SIGNATURES = (
@@ -41,7 +41,7 @@ _TEXTS = ("json", "csv", "txt", "yaml")
 _MOST_TEXT = 1 << 20  # bytes that are tried as text of another format
 
 
-def misnamed(error: AttnError, source: Source, entry: Entry, options: ReadOptions) -> AttnError:
+def misnamed(error: AttnError, source: Source, entry: LooseEntry, options: ReadOptions) -> AttnError:
     """What is wrong with a file that its format's reader refused: that it is of another, or else the reader's error."""
     data = _start(source)
     kind = _kind(data, source)
@@ -95,7 +95,7 @@ def _zipped(data: bytes, source: Source) -> Kind | None:
         "a zip archive", None, _PACKED)
 
 
-def _other_text(data: bytes, source: Source, entry: Entry, options: ReadOptions) -> Entry | None:
+def _other_text(data: bytes, source: Source, entry: LooseEntry, options: ReadOptions) -> LooseEntry | None:
     """The text format that reads the bytes of what is named as another, plain numbers without labels."""
     if len(data) > _MOST_TEXT or entry.name in ("yaml", "json") or not data.strip():
         return None
@@ -112,9 +112,9 @@ def _other_text(data: bytes, source: Source, entry: Entry, options: ReadOptions)
     return None
 
 
-def _called(file: str, entry: Entry) -> str:
+def _called(file: str, entry: LooseEntry) -> str:
     return str(Path(file).with_suffix(entry.facts["suffixes"][0]))
 
 
-def _suffix(entry: Entry) -> str:
+def _suffix(entry: LooseEntry) -> str:
     return str(entry.facts["suffixes"][0])

@@ -146,7 +146,7 @@ def write_array(stream: BinaryIO, array: npt.NDArray[Any]) -> None:
     np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
 
 
-def by_rows(part: Part, layout: str) -> ByRows | None:
+def by_rows(part: Part, layout: str, options: Mapping[str, Any] | None = None) -> ByRows | None:
     """In columns a step is m x n, the same bytes with the axes named the other way round; not so with more axes."""
     import io
 

@@ -32,25 +32,30 @@ def read(source: Source, options: ReadOptions, name: str | None) -> dict[str, Ma
 
 def read_tree(source: Source, options: ReadOptions, name: str | None, *, json: bool) -> dict[str, Matrix]:
     """The arrays of a YAML or JSON text: all, or the one of that name. Those of a result stand under `steps`."""
-    from attncli.problem.yamlmatrix import matrix_from_node
     from attncli.problem.yamltext import compose
+
+    return arrays_of(compose(source.read(), source.file, json=json), source.file, options, name)
+
+
+def arrays_of(root: Any, file: str, options: ReadOptions, name: str | None = None) -> dict[str, Matrix]:
+    """The same of a tree."""
+    from attncli.problem.yamlmatrix import matrix_from_node
     from attncli.problem.yamltree import pairs_of, place_of
 
-    root = compose(source.read(), source.file, json=json)
     if root.id != "mapping":
-        return {"": matrix_from_node(root, source.file, blanks=options.blanks)}
+        return {"": matrix_from_node(root, file, blanks=options.blanks)}
     top = {key: value for key, _, value in pairs_of(root)}
     steps = steps_of(root)
     nodes = {key: value for key, _, value in pairs_of(steps)} if steps is not None else top
     arrays = [key for key, value in nodes.items() if _is_array(value)]
     if name is not None:
         if name not in nodes:
-            raise unknown("array", name, arrays, place=place_of(root, source.file))
+            raise unknown("array", name, arrays, place=place_of(root, file))
         if nodes[name].id != "sequence":
             named = f": it names {quote(nodes[name].value)}" if nodes[name].id == "scalar" else ""
-            raise InputError(f"{name} is no array here{named}", place=place_of(nodes[name], source.file))
+            raise InputError(f"{name} is no array here{named}", place=place_of(nodes[name], file))
         arrays = [name]
-    matrices = {key: matrix_from_node(nodes[key], source.file, blanks=options.blanks) for key in arrays}
+    matrices = {key: matrix_from_node(nodes[key], file, blanks=options.blanks) for key in arrays}
     if steps is not None:
         labels = {key: words for key in _LABELS if key in top if (words := _given(top[key], key[0]))}
         columns = "layout" in top and top["layout"].value == "columns"
