@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from attncli.lazy import Array, np
 
-SITES = ("steps", "root", "scale", "e", "inside", "exponentials", "terms", "reciprocal")
+SITES = ("steps", "root", "scale", "e", "inside", "exponentials", "sum", "terms", "reciprocal")
 HOWS = ("half-even", "half-up", "cut")
 
 # Of these at least two significant digits are kept: nobody goes on with 2 for the root of 3, or with 0 for a scale.

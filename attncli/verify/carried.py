@@ -20,6 +20,7 @@ from attncli.pipeline.state import State
 from attncli.pipeline.steps import STEPS
 from attncli.verify.frame import Frame
 
+_SITES = {"exp": "exponentials", "sum": "sum"}
 Start = Literal["as written", "before rounding", "in full"]
 AS_WRITTEN: Start = "as written"
 BEFORE: Start = "before rounding"
@@ -173,7 +174,7 @@ class Carried:
                 return self._scale(habits, x)
             if not entry.shown or entry.line == "data" or name in kept or self._is_copy(name) or not isinstance(x, Rounded):
                 return x
-            return x.at("exponentials") if name == "exp" else x.at("steps")
+            return x.at(_SITES.get(name, "steps"))
 
         return between
 

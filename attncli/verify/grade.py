@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from attncli.lazy import Array, np
 from attncli.verify.carried import Base
 from attncli.verify.verdicts import AGREES, BLANK, FOLLOWS, LAST_PLACE, TRUNCATED, WRONG
-from attncli.verify.written import Written, room_of
+from attncli.verify.written import CALCULATOR, Written, room_of
 
 _SINGLE = 2.0**-22  # of the largest number of a row: what single precision may be off
 _SIX = 6  # significant digits, from which on a number may have been computed in single precision
@@ -115,7 +115,8 @@ class Grade:
                 continue
             with np.errstate(invalid="ignore"):
                 is_cut = self.written.truncated(x, self.room) & ~self.written.blank
-                above = (np.sign(x) * h > np.abs(x) + room_of(u, h, x) + self.room) & ~self.written.blank
+                above = np.sign(x) * h > np.abs(x) + room_of(u, h, x) + self.room + CALCULATOR * u
+                above &= ~self.written.blank
             shown = int((is_cut & ~self.written.agrees(x, self.room)).sum())
             beyond = int(above.sum())
             fits = beyond == 0 and (shown >= 2 or not rounds_up) or (beyond == 1 and shown >= 2 and (above & asked).any())

@@ -10,10 +10,12 @@ from attncli.arithmetic.habits import Habit
 
 _MOST = 6  # from seven places on it was no hand, but single precision, that rounded on the way
 _HOWS = ("half-even", "half-up", "cut")
+_NO_TIES = ("half-even", "cut")
 _E_PLACES = (4, 3, 2)  # 2.7183, 2.718, 2.72
 # Everything that is not written, as far as somebody thinks of it.
 _ALIKE = (
     (("steps",), "the steps in between"),
+    (("steps", "sum"), "the steps in between and the sum"),
     (("steps", "exponentials"), "the steps in between and the exponentials"),
     (("root", "steps"), "the root of d_k and the steps in between"),
     (("root", "steps", "exponentials", "inside"), "all that is not written"),
@@ -40,6 +42,11 @@ class RoundingHypothesis:
         own = f"{self.what.replace('row', row)} {how} to {p} place{'s' * (p != 1)}"
         return own if self.before is None else f"{own}, and {self.before.told(row)}"
 
+    def goes_with(self, way: RoundingHypothesis) -> bool:
+        """Whether somebody may do both: what they round alike, in other places."""
+        own, other = self.habit, way.habit
+        return own.how in (other.how, "half-even") and not any(other.at(site) for site in own.what)
+
     def on(self, way: RoundingHypothesis) -> RoundingHypothesis:
         """This on top of what was found before: one way of working for the whole sheet."""
         mine, other = self.habit, way.habit
@@ -64,15 +71,17 @@ def _hypotheses(places: int) -> Iterator[RoundingHypothesis]:
                 plain = facts.get("plain", False) and p == places and how != "cut"
                 yield RoundingHypothesis(Habit(frozenset(sites), how, p, shifted), what, facts.get("sums", False), plain)
 
-    # A root keeps two significant digits: 1.7, and never 2.
-    yield from ways("root", what="the root of d_k", least=1)
-    yield from ways("scale", what="the scale", least=1)
+    # A root keeps two significant digits: 1.7, and never 2. What is no decimal has no ties.
+    yield from ways("root", what="the root of d_k", least=1, hows=_NO_TIES)
+    yield from ways("scale", what="the scale", least=1, hows=_NO_TIES)
     for p in _E_PLACES:
         yield RoundingHypothesis(Habit(frozenset({"e"}), "half-even", p), "e")
-    yield from ways("inside", what="the values inside the score")
-    yield from ways("exponentials", what="the exponentials")
-    yield from ways("exponentials", what="the exponentials, shifted by the row's maximum,", shifted=True)
+    yield from ways("inside", what="the values inside the score", hows=_NO_TIES)
+    yield from ways("exponentials", what="the exponentials", hows=_NO_TIES)
+    yield from ways("exponentials", what="the exponentials, shifted by the row's maximum,", hows=_NO_TIES, shifted=True)
+    yield from ways("sum", what="the sum of the exponentials", hows=_NO_TIES)
     for sites, what in _ALIKE:
         yield from ways(*sites, what=what, plain=True)
-    yield from ways("reciprocal", what="the reciprocal of the sum", least=2, hows=_HOWS[:2])
+    yield from ways("steps", "exponentials", what="all from the exponentials on, shifted by the row's maximum,", shifted=True)
+    yield from ways("reciprocal", what="the reciprocal of the sum", least=2, hows=_HOWS[:1])
     yield from ways("terms", what="the terms of each sum", sums=True)

@@ -7,6 +7,7 @@ as written, or as it stood before it was rounded; behind a wrong step, from numb
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 
@@ -20,7 +21,7 @@ from attncli.verify.inputs import half_units
 from attncli.verify.rounding import habit_of
 from attncli.verify.sheet import Entry, entries_of
 from attncli.verify.verdicts import AGREES, BLANK, BY_HABIT, LAST_PLACE, NOT_MARKED, TRUNCATED, VERDICTS, WRONG, CellMark, StepMark
-from attncli.verify.written import Written, room_of, together
+from attncli.verify.written import CALCULATOR, Written, room_of, together
 
 _SHARES = ("weights", "weights_back")
 
@@ -58,22 +59,23 @@ class Marking:
         return half_units(self.problem, self.frame)
 
     @cached_property
-    def rounds_up(self) -> bool:
-        """Whether some number of the sheet lies above what it should be, so that this hand does not cut."""
+    def rounded_up(self) -> set[str]:
+        """The steps in which some number lies above what it should be, so that this hand does not cut."""
         everything = Carried(self.frame, {})
         for step, written in self.sheet.items():
             if not written.blank.all():
                 everything.take(step, Numbers(np.where(written.blank, self.frame.exact(step), written.value)))
+        found = set()
         for step, written in self.sheet.items():
             h, x, given = written.value, self.frame.exact(step), everything.base(step, AS_WRITTEN)
             nearest = [x] if given is None else [x, given.low]
             with np.errstate(invalid="ignore"):
                 up = written.agrees(x) & ~written.blank
                 for base in nearest:
-                    up &= np.sign(base) * h > np.abs(base) + 1e-6 * written.unit + room_of(written.unit, h, base)
+                    up &= np.sign(base) * h > np.abs(base) + CALCULATOR * written.unit + room_of(written.unit, h, base)
             if up.any():
-                return True
-        return False
+                found.add(step)
+        return found
 
     # -- one step ---------------------------------------------------------------------------------------------------
 
@@ -102,15 +104,15 @@ class Marking:
         if not grade.is_done and not self._carried.shifted:
             self._try_shifted(step, grade)
         if not grade.is_done:
-            grade.cut([*self._bases(step, grade)], rounds_up=self.rounds_up)
+            grade.cut([*self._bases(step, grade)], rounds_up=bool(self.rounded_up))
             if step == "weights" and self.frame.normalizer.name == "softmax":
                 grade.short_of_one(self.frame.counts)
         self._cuts |= bool((grade.codes == TRUNCATED).any())
         if grade.is_done:
             return ""
-        earlier = {name: self.sheet[name] for name in self._carried.hand if name not in self.slips}
+        earlier = {name: self._unadjusted(name) for name in self._carried.hand if name not in self.slips}
         found = habit_of(self._carried, step, grade, earlier, self._way, adjusts=adjusts, cuts=self._cuts,
-                         rounds_up=self.rounds_up)  # fmt: skip
+                         rounds_up=not self.rounded_up.isdisjoint(earlier))  # fmt: skip
         if found is not None:
             grade.codes[grade.open & found.explained] = BY_HABIT
             grade.base, self._way = found.base, found.hypothesis
@@ -118,6 +120,11 @@ class Marking:
             return found.hypothesis.told("column" if self.frame.trace.layout == "columns" else "row")
         grade.last_place()
         return ""
+
+    def _unadjusted(self, step: str) -> Written:
+        """What a habit must give of an earlier step: all but what was changed so that a row sums to 1."""
+        written, adjusted = self.sheet[step], self.adjusted.get(step)
+        return written if adjusted is None else replace(written, blank=written.blank | adjusted)
 
     def _bases(self, step: str, grade: Grade) -> Iterator[Base]:
         """What the step may have been made from, each for the whole of it."""

@@ -88,8 +88,9 @@ def _row_sums(mark: StepMark, leading: list[str], columns: bool, slipped: str | 
         at = tuple(int(i) for i in index)
         is_cut = total[at] < 1 and (codes[at] == TRUNCATED).any()
         is_far = abs(total[at] - 1) > u[at].sum() * (1 if is_cut else 0.5) * (1 + 1e-9)
-        is_slip = is_far and (codes[at].max() >= WRONG or slipped is None)
-        why = "" if is_slip else f"that follows from {slipped}" if is_far else "cutting" if is_cut else "rounding"
+        is_slip = is_far and codes[at].max() >= WRONG
+        follows = is_far and slipped is not None and slipped != mark.step
+        why = "" if is_slip else f"that follows from {slipped}" if follows else "cutting" if is_cut else "rounding"
         found.setdefault(why, []).append((at, fixed(float(total[at]), places_of(float(unit[at])))))
     told = []
     for why, rows in found.items():

@@ -51,7 +51,7 @@ def habit_of(
         return None
     tried: Sequence[RoundingHypothesis] = hypotheses(places)
     if way is not None:
-        tried = [way, *tried, *(each.on(way) for each in tried)]
+        tried = [way, *tried, *(each.on(way) for each in tried if each.goes_with(way))]
     asides: list[Found] = []
     for start in (AS_WRITTEN, IN_FULL) if carried.hand else (AS_WRITTEN,):
         consistent = {name: each for name, each in earlier.items() if start == IN_FULL}
@@ -85,7 +85,8 @@ def _search(
     explained = match if adjusted is None else match | adjusted
     fits = np.ones(len(tried), dtype=bool)
     for name, written in consistent.items():
-        fits &= _every(_matches(written, given[name], by_cutting, rounds_up))
+        cut = by_cutting.reshape(_axes(given[name])) & written.truncated(given[name])
+        fits &= _every(written.agrees(given[name]) | cut)
     every = fits & _every(explained)
     chosen = int(np.argmax(every)) if every.any() else _all_but_one(grade, tried, explained & fits.reshape(_axes(x)))
     if chosen < 0:

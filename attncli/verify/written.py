@@ -23,6 +23,7 @@ from attncli.problem.numbers import decimal_spelling
 _DECIMAL = re.compile(r"[+-]?[0-9]*(?:[.,]([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
 _TENTHS = re.compile(r"[+-]?[0-9]+/1(0+)")
 _EPSILON = 2.0**-52
+CALCULATOR = 1e-6  # of a unit: what numbers may be off that are read off a display
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,9 @@ def cut(h: Array, u: Array, x: Array, room: Array | float = 0.0) -> Array:
     with np.errstate(invalid="ignore"):
         beyond = np.where(h == 0, np.abs(x), (x - h) * np.sign(h))
         noise = room_of(u, h, x) + room
-        # A number that reaches h + u but for noise has its own last place: it is not cut to h.
-        return (beyond >= -noise) & (beyond < u - noise)
+        # A number that reaches h + u but for noise has its own last place: it is not cut to h. From below, somebody
+        # reads 1.0000 off a calculator where 0.9999999999 is meant.
+        return (beyond >= -noise - CALCULATOR * u) & (beyond < u - noise) | (h == x)
 
 
 def room_of(u: Array, h: Array, x: Array) -> Array:
@@ -182,8 +184,9 @@ def _value_of(tree: Tree, signs: tuple[int, ...]) -> float:
     left = iter(signs)
 
     def number(text: str) -> float:
-        places = _spelled(text)[0] or 0
-        return float(text) + ("." in text) * next(left, 0) * 0.5 * 10.0**-places
+        if "." not in text:
+            return float(text)
+        return float(text) + next(left, 0) * 0.5 * 10.0 ** -(_spelled(text)[0] or 0)
 
     plain: dict[str, Callable[..., float]] = {
         "number": number, "neg": operator.neg, "sqrt": math.sqrt, "exp": math.exp, "+": operator.add,
