@@ -217,6 +217,8 @@ def in_kernel_support(at: State) -> Any:
 @value("allowed_by_bias", "fact", truth=True)
 def allowed_by_bias(at: State) -> Any:
     """Where the bias is not -inf."""
+    if at.is_given("biased"):  # a number that stands there is one like any other
+        return ~np.isneginf(at["biased"])
     return ~np.isneginf(at["bias_table"]) if has_bias(at) and at.begin != "masked" else np.ones((1, 1, 1), dtype=bool)
 
 

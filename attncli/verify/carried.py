@@ -102,7 +102,9 @@ class Carried:
             if not in_full or numbers.half is not None:
                 given[name] = Rounded.given(numbers.value, lines)
         inputs = {name: Rounded.given(x, lines) for name, x in self.frame.at.inputs.items()}
-        at = self._read(inputs, given, self._between(lines, in_full))
+        # Where somebody wrote e^s or its sum, the weights come of these, kept in full or not.
+        stepwise = any(STEPS.find(name).on_request for name in self.hand)
+        at = self._read(inputs, given, self._between(lines, in_full), stepwise=stepwise)
         with np.errstate(all="ignore"):
             return {name: self._lines(name, self._target(at, name), len(habits)) for name in (step, *others)}
 
@@ -145,13 +147,18 @@ class Carried:
         return self._read(inputs, boxes, None)
 
     def _read(
-        self, inputs: dict[str, Any], given: dict[str, Any], between: Callable[[str, Any], Any] | None
+        self,
+        inputs: dict[str, Any],
+        given: dict[str, Any],
+        between: Callable[[str, Any], Any] | None,
+        *,
+        stepwise: bool = False,
     ) -> State:
         """The definition in another kind of number."""
         plain = self.frame.at
         if self.frame.bias is not None:
             given = {**given, "bias_table": plain["bias_table"]}
-        at = State(plain.config, inputs, given, between=between, like=plain)
+        at = State(plain.config, inputs, given, between=between, stepwise=stepwise, like=plain)
         at.dtype = None
         return at
 

@@ -112,7 +112,7 @@ class Marking:
             return ""
         earlier = {name: self._unadjusted(name) for name in self._carried.hand if name not in self.slips}
         found = habit_of(self._carried, step, grade, earlier, self._way, adjusts=adjusts, cuts=self._cuts,
-                         rounds_up=not self.rounded_up.isdisjoint(earlier))  # fmt: skip
+                         rounds_up=not self._cuts and not self.rounded_up.isdisjoint(earlier))  # fmt: skip
         if found is not None:
             grade.codes[grade.open & found.explained] = BY_HABIT
             grade.base, self._way = found.base, found.hypothesis
