@@ -179,9 +179,8 @@ class Carried:
             entry = STEPS.find(name)
             if name == "scale":
                 return self._scale(habits, x)
-            if not entry.shown or entry.line == "data" or name in kept or self._is_copy(name) or not isinstance(x, Rounded):
-                return x
-            return x.at(_SITES.get(name, "steps"))
+            fixed = not entry.shown or entry.line == "data" or name in kept or self._is_copy(name)
+            return x.at(_SITES.get(name, "steps")) if isinstance(x, Rounded) and not fixed else x
 
         return between
 

@@ -119,7 +119,8 @@ class Grade:
                 above &= ~self.written.blank
             shown = int((is_cut & ~self.written.agrees(x, self.room)).sum())
             beyond = int(above.sum())
-            fits = beyond == 0 and (shown >= 2 or not rounds_up) or (beyond == 1 and shown >= 2 and (above & asked).any())
+            aside = beyond == 1 and bool((above & asked).any())
+            fits = (shown >= 2 and (aside or beyond == 0)) or (beyond == 0 and not rounds_up)
             better = best is None or (asked & is_cut).sum() > (asked & best).sum()
             if fits and better and (asked & is_cut).any():
                 best, self.base = is_cut, base
@@ -131,7 +132,8 @@ class Grade:
         h, u = self.written.value, self.written.unit
         several = np.broadcast_to(counts, self.exact.shape).sum(axis=-1, keepdims=True) > 1
         with np.errstate(invalid="ignore"):
-            short = several & (self.exact >= 1 - room_of(u, h, self.exact) - self.room) & (np.abs(h + u - 1) <= 1e-6 * u)
+            is_one = self.exact >= 1 - room_of(u, h, self.exact) - self.room
+            short = several & is_one & (np.abs(h + u - 1) <= 1e-6 * u)
         self.codes[self.open & short] = TRUNCATED
 
     def last_place(self) -> None:

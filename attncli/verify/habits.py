@@ -68,8 +68,9 @@ def _hypotheses(places: int) -> Iterator[RoundingHypothesis]:
     ) -> Iterator[RoundingHypothesis]:
         for how in hows:
             for p in range(_MOST, least - 1, -1):
+                habit = Habit(frozenset(sites), how, p, shifted)
                 plain = facts.get("plain", False) and p == places and how != "cut"
-                yield RoundingHypothesis(Habit(frozenset(sites), how, p, shifted), what, facts.get("sums", False), plain)
+                yield RoundingHypothesis(habit, what, facts.get("sums", False), plain)
 
     # A root keeps two significant digits: 1.7, and never 2. What is no decimal has no ties.
     yield from ways("root", what="the root of d_k", least=1, hows=_NO_TIES)
@@ -82,6 +83,7 @@ def _hypotheses(places: int) -> Iterator[RoundingHypothesis]:
     yield from ways("sum", what="the sum of the exponentials", hows=_NO_TIES)
     for sites, what in _ALIKE:
         yield from ways(*sites, what=what, plain=True)
-    yield from ways("steps", "exponentials", what="all from the exponentials on, shifted by the row's maximum,", shifted=True)
+    what = "all that is not written, the exponentials shifted by the row's maximum,"
+    yield from ways("steps", "exponentials", what=what, shifted=True)
     yield from ways("reciprocal", what="the reciprocal of the sum", least=2, hows=_HOWS[:1])
     yield from ways("terms", what="the terms of each sum", sums=True)

@@ -20,7 +20,18 @@ from attncli.verify.habits import RoundingHypothesis
 from attncli.verify.inputs import half_units
 from attncli.verify.rounding import habit_of
 from attncli.verify.sheet import Entry, entries_of
-from attncli.verify.verdicts import AGREES, BLANK, BY_HABIT, LAST_PLACE, NOT_MARKED, TRUNCATED, VERDICTS, WRONG, CellMark, StepMark
+from attncli.verify.verdicts import (
+    AGREES,
+    BLANK,
+    BY_HABIT,
+    LAST_PLACE,
+    NOT_MARKED,
+    TRUNCATED,
+    VERDICTS,
+    WRONG,
+    CellMark,
+    StepMark,
+)
 from attncli.verify.written import CALCULATOR, Written, room_of, together
 
 _SHARES = ("weights", "weights_back")
@@ -146,7 +157,7 @@ class Marking:
         if right is not None:
             other.follow((base for base in [right, *self._bases(step, grade)] if base), adjusts=False)
         gained = int(grade.open.sum()) - int(other.open.sum())
-        if other.is_done and gained or gained >= 2:
+        if (other.is_done and gained) or gained >= 2:
             grade.codes, grade.base = other.codes, other.base
             self.notes.append(f"{step}: the exponentials are shifted by the {self._row}'s maximum")
         else:
@@ -193,7 +204,8 @@ class Marking:
         unmarked = grade.open & depends
         grade.codes[unmarked] = BLANK
         if unmarked.any():
-            self.notes.append(f"{step}: not marked where it depends on what was left blank in {', '.join(self._untold)}")
+            left = ", ".join(self._untold)
+            self.notes.append(f"{step}: not marked where it depends on what was left blank in {left}")
 
     # -- what comes after -------------------------------------------------------------------------------------------
 
@@ -219,14 +231,22 @@ class Marking:
         self._carried.take(step, Numbers(value, half if half.any() else None, kept))
 
     def _filled(self, step: str, grade: Grade) -> tuple[Array, Array]:
-        """The numbers with the blank cells filled in as this hand would: rounded to the step's places."""
+        """The numbers with the blank cells filled in as this hand would: rounded to the step's places.
+
+        And how far each is known: where it may have gone on from this or from that, both count.
+        """
         written, blank = grade.written, grade.written.blank
-        x = grade.base.low if grade.base is not None else grade.exact
+        bases = [grade.base] if grade.base is not None else [*self._bases(step, grade)]
         unit = float(written.unit[~blank].min())
         with np.errstate(invalid="ignore"):
-            rounded = np.where(np.isfinite(x), np.rint(x / unit) * unit, x) if unit > 0 else x
-            was_rounded = blank & np.isfinite(x) & (np.abs(x - rounded) > room_of(written.unit, x, x))
-        return np.where(blank, rounded, written.value), np.where(was_rounded, unit / 2, 0.0)
+            ends = [np.where(np.isfinite(x) & (unit > 0), np.rint(x / (unit or 1)) * (unit or 1), x)
+                    for base in bases for x in (base.low, base.high)]  # fmt: skip
+            low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
+            x = grade.exact if grade.base is None else grade.base.low
+            was_rounded = np.isfinite(x) & ((np.abs(x - low) > room_of(written.unit, x, x)) | (low != high))
+            middle = np.where(low == high, low, (low + high) / 2)
+            half = np.where(blank & was_rounded, (high - low + unit) / 2, 0.0)
+        return np.where(blank, middle, written.value), half
 
     # -- what is told -----------------------------------------------------------------------------------------------
 

@@ -84,8 +84,8 @@ class StepMark:
 
     The arrays are as displayed, in the layout asked for: hand (NaN where blank) and its units, exact, low and high (the
     bounds of what follows from the hand's numbers), codes (indices of VERDICTS, BLANK where nothing is marked).
-    array: of an engineer's array, of which `cells` holds the first ones only. is_checked: whether anything could be told
-    of it: not where all is blank, or whole numbers stand where the right ones are not.
+    array: of an engineer's array, of which `cells` holds the first ones only. is_checked: whether anything was: not
+    where all is blank, or whole numbers stand where the right ones are not.
     """
 
     step: str

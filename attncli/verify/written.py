@@ -50,7 +50,8 @@ class Written:
         if (self.unit >= 1).any():
             with np.errstate(invalid="ignore"):
                 found = found & ~((self.unit >= 1) & (np.abs(x - np.rint(x)) > room_of(self.unit, x, x) + room))
-        return self.blank | found
+        explained: Array = self.blank | found
+        return explained
 
     def reproduced(self, x: Array, room: Array | float = 0.0) -> Array:
         """h is x rounded to its places (a tie either way) or cut: a computation of x explains h. True where blank."""

@@ -378,7 +378,7 @@ def test_rounding_in_the_middle(weights: str, verdict: str, tmp_path: Path) -> N
 
 
 def test_only_the_row_that_the_verdict_rests_on_is_noted(tmp_path: Path) -> None:
-    """Both rows sum to 1; the first one without help, and of two numbers one does not go up while the other goes down."""
+    """Both rows sum to 1, the first one without help. Of two numbers one does not go up while the other goes down."""
     text = "scores: [[0, 0, 0], [0, 0, 0]]\nexpect: {weights: [[0.333, 0.334, 0.333], [0.33, 0.33, 0.34]]}\n"
     right = "scores: [[0, 0], [0, 0]]\nexpect: {weights: [[0.50, 0.50], [0.51, 0.49]]}\n"
     assert [note.partition(" are ")[0] for note in checked(text, tmp_path).notes] == ["weights: 2 rows"]

@@ -9,6 +9,7 @@ import pytest
 
 from attncli import check
 
+
 def marked(text: str, tmp_path: Path) -> Any:
     path = tmp_path / "p.yaml"
     path.write_text(text, encoding="utf-8")
@@ -45,7 +46,8 @@ RIGHT = [
     ("scores: [[1,3]]", "exp: [[2.72, 20.12]], weights: [[0.12, 0.88]]", {"exp": "follows", "weights": "agrees"}),
     ("scores: [[1,6]]", "exp: [[2.718, 403.178]]", {"exp": "follows"}),
     # A blank cell, filled in by the root 1.414 (M14)
-    ("scores: [[3,1]]\nd_k: 2", "scaled: [[~, 0.7072]], exp: [[8.3445, 2.0283]]", {"scaled": "follows", "exp": "follows"}),
+    ("scores: [[3,1]]\nd_k: 2", "scaled: [[~, 0.7072]], exp: [[8.3445, 2.0283]]",
+     {"scaled": "follows", "exp": "follows"}),
     # A right blank cell is rounded to the places of its step: 3/sqrt(2) = 2.12, e^2.12 = 8.33
     ("scores: [[3,1]]\nd_k: 2", "scaled: [[~, 0.71]], exp: [[8.33, 2.03]]", {"scaled": "agrees", "exp": "follows"}),
     # From the weights as written: 2 x 0.07 + 2 x 0.62 (M19)
@@ -80,7 +82,8 @@ WRONG: list[tuple[str, str, dict[str, str], list[Any]]] = [
     # No scale is rounded to one digit, no root that is a whole number to another one (M1, M2).
     ("scores: [[2,4]]\nd_k: 3", "scaled: [[1.000,2.000]], weights: [[0.269,0.731]]",
      {"scaled": "wrong", "weights": "follows"}, [("scaled", (1, 1)), ("scaled", (1, 2))]),
-    ("scores: [[112, 96]]\nd_k: 64", "scaled: [[11.2, 9.6]]", {"scaled": "wrong"}, [("scaled", (1, 1)), ("scaled", (1, 2))]),
+    ("scores: [[112, 96]]\nd_k: 64", "scaled: [[11.2, 9.6]]", {"scaled": "wrong"},
+     [("scaled", (1, 1)), ("scaled", (1, 2))]),
     # A number in a hidden cell is one like any other: one slip (M3), and so in exp and weights.
     ("scores: [[1,2],[3,4]]\nmask: causal", "masked: [[1,2],[3,4]], weights: [[0.27,0.73],[0.27,0.73]]",
      {"masked": "wrong", "weights": "follows"}, [("masked", (1, 2))]),
