@@ -15,7 +15,7 @@ from attncli.pipeline.biases import has_bias, table_of_biases
 from attncli.pipeline.heads import broadcast_leading
 from attncli.pipeline.masking import all_of
 from attncli.pipeline.scores import ScoreSpec, inverse_root
-from attncli.pipeline.state import RowBlock, State
+from attncli.pipeline.state import Partly, RowBlock, State
 from attncli.pipeline.steps import QUERY_KEY, always, step, value
 
 ENORMOUS_CAP = 1e15  # soft caps beyond are computed in double precision
@@ -239,12 +239,14 @@ def shown(at: State) -> Any:
 @value("visible", "fact", truth=True)
 def visible(at: State) -> Any:
     """Where a query sees a key: in reach, not barred by the bias, shown by every mask."""
-    if at.is_given("masked"):  # a number that stands there is one like any other
-        return ~np.isneginf(at["masked"])
+    given = at.given.get("masked")  # a number that stands there is one like any other
+    if given is not None and not isinstance(given, Partly):
+        return ~np.isneginf(given)
     sees = at["shown"]
     if at.begin is not None or at.has("kernel"):
         sees = at["in_kernel_support"] & sees
-    return at["allowed_by_bias"] & sees if has_bias(at) else sees
+    sees = at["allowed_by_bias"] & sees if has_bias(at) else sees
+    return sees if given is None else np.where(given.written, ~np.isneginf(given.numbers), sees)
 
 
 @value("normalized_over", "fact", truth=True)

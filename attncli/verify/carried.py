@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from attncli.arithmetic import forms
-from attncli.arithmetic.habits import Habit, Habits, habits_of
+from attncli.arithmetic.habits import Habit, Habits, habits_of, rounded
 from attncli.arithmetic.intervals import Box
 from attncli.arithmetic.rounded import Rounded
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
-from attncli.pipeline.state import State
+from attncli.pipeline.state import Partly, State
 from attncli.pipeline.steps import STEPS
 from attncli.verify.frame import Frame
 
@@ -29,14 +29,17 @@ IN_FULL: Start = "in full"
 
 @dataclass(frozen=True)
 class Numbers:
-    """The hand's numbers of one step. half: how far they are known; None: as written.
+    """The hand's numbers of one step, its blank cells filled in. half: how far they are known; None: as written.
 
-    kept: as they stood before they were rounded, where that is not what the inputs give.
+    kept: as they stood before they were rounded, where that is not what the inputs give. blank: where nothing was
+    written, and to how many places it would have been.
     """
 
     value: Array
     half: Array | None = None
     kept: Array | None = None
+    blank: Array | None = None
+    places: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,9 @@ class Carried:
         given: dict[str, Any] = {}
         for name, numbers in self.hand.items():
             if not in_full or numbers.half is not None:
-                given[name] = Rounded.given(numbers.value, lines)
+                value = Rounded.given(numbers.value, lines)
+                # What was left blank follows from the habit, too.
+                given[name] = value if numbers.blank is None else Partly(value, ~numbers.blank)
         inputs = {name: Rounded.given(x, lines) for name, x in self.frame.at.inputs.items()}
         # Where somebody wrote e^s or its sum, the weights come of these, kept in full or not.
         stepwise = any(STEPS.find(name).on_request for name in self.hand)
@@ -179,6 +184,9 @@ class Carried:
             entry = STEPS.find(name)
             if name == "scale":
                 return self._scale(habits, x)
+            blank = self.hand.get(name)
+            if blank is not None and blank.blank is not None and isinstance(x, Rounded) and not in_full:
+                return Rounded(rounded(x.value, np.array(10.0**blank.places), "half-even"), habits)
             fixed = not entry.shown or entry.line == "data" or name in kept or self._is_copy(name)
             return x.at(_SITES.get(name, "steps")) if isinstance(x, Rounded) and not fixed else x
 

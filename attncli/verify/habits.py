@@ -54,6 +54,20 @@ class RoundingHypothesis:
         return RoundingHypothesis(both, self.what, self.sums, self.plain, before=way)
 
 
+def _together(e_places: Sequence[int]) -> Iterator[RoundingHypothesis]:
+    """One way of working, with a root, e and places of its own for what is not written."""
+
+    def one(site: str, p: int, what: str) -> RoundingHypothesis:
+        return RoundingHypothesis(Habit(frozenset({site}), "half-even", p), what)
+
+    roots = [one("root", p, "the root of d_k") for p in (3, 2)]
+    steps = [one("steps", p, "the steps in between") for p in (4, 3, 2)]
+    for e in (one("e", p, "e") for p in e_places):
+        yield from (e.on(root) for root in roots)
+        yield from (step.on(e) for step in steps)
+    yield from (step.on(root) for root in roots for step in steps if step.habit.places != root.habit.places)
+
+
 @lru_cache(maxsize=64)
 def hypotheses(places: int) -> tuple[RoundingHypothesis, ...]:
     """The habits of a step that is written to so many places: more places before fewer, rounding before cutting."""
@@ -77,6 +91,7 @@ def _hypotheses(places: int) -> Iterator[RoundingHypothesis]:
     yield from ways("scale", what="the scale", least=1, hows=_NO_TIES)
     for p in _E_PLACES:
         yield RoundingHypothesis(Habit(frozenset({"e"}), "half-even", p), "e")
+    yield from _together(_E_PLACES)
     yield from ways("inside", what="the values inside the score", hows=_NO_TIES)
     yield from ways("exponentials", what="the exponentials", hows=_NO_TIES)
     yield from ways("exponentials", what="the exponentials, shifted by the row's maximum,", hows=_NO_TIES, shifted=True)

@@ -32,7 +32,7 @@ from attncli.verify.verdicts import (
     CellMark,
     StepMark,
 )
-from attncli.verify.written import CALCULATOR, Written, room_of, together
+from attncli.verify.written import CALCULATOR, Written, places_of, room_of, together
 
 _SHARES = ("weights", "weights_back")
 
@@ -61,6 +61,7 @@ class Marking:
         self._way: RoundingHypothesis | None = None
         self._untold: dict[str, Array] = {}  # blank cells of wrong steps, which nobody can fill in
         self._cuts = False
+        self._by_habit: set[str] = set()
         for step in self.sheet:
             self._mark(step)
 
@@ -115,18 +116,20 @@ class Marking:
         if not grade.is_done and not self._carried.shifted:
             self._try_shifted(step, grade)
         if not grade.is_done:
-            grade.cut([*self._bases(step, grade)], rounds_up=bool(self.rounded_up))
+            grade.cut([*self._bases(step, grade)], rounds_up=bool(self.rounded_up - self._by_habit))
             if step == "weights" and self.frame.normalizer.name == "softmax":
                 grade.short_of_one(self.frame.counts)
         self._cuts |= bool((grade.codes == TRUNCATED).any())
         if grade.is_done:
             return ""
         earlier = {name: self._unadjusted(name) for name in self._carried.hand if name not in self.slips}
+        rounds_up = not self._cuts and not self.rounded_up.isdisjoint(earlier.keys() - self._by_habit)
         found = habit_of(self._carried, step, grade, earlier, self._way, adjusts=adjusts, cuts=self._cuts,
-                         rounds_up=not self._cuts and not self.rounded_up.isdisjoint(earlier))  # fmt: skip
+                         rounds_up=rounds_up)  # fmt: skip
         if found is not None:
             grade.codes[grade.open & found.explained] = BY_HABIT
             grade.base, self._way = found.base, found.hypothesis
+            self._by_habit.add(step)
             self.adjusted[step] = found.adjusted
             return found.hypothesis.told("column" if self.frame.trace.layout == "columns" else "row")
         grade.last_place()
@@ -228,7 +231,10 @@ class Marking:
         if (wrong.any() or single) and not written.whole:
             half = np.where(np.isfinite(value), np.maximum(half, written.unit / 2), 0.0)
         kept = grade.base.low if grade.base is not None and grade.base.is_point else None
-        self._carried.take(step, Numbers(value, half if half.any() else None, kept))
+        untold = blank.any() and not wrong.any()
+        places = places_of(float(written.unit[~blank].min())) if untold else 0
+        known = half if half.any() else None
+        self._carried.take(step, Numbers(value, known, kept, blank if untold else None, places))
 
     def _filled(self, step: str, grade: Grade) -> tuple[Array, Array]:
         """The numbers with the blank cells filled in as this hand would: rounded to the step's places.
@@ -239,8 +245,9 @@ class Marking:
         bases = [grade.base] if grade.base is not None else [*self._bases(step, grade)]
         unit = float(written.unit[~blank].min())
         with np.errstate(invalid="ignore"):
-            ends = [np.where(np.isfinite(x) & (unit > 0), np.rint(x / (unit or 1)) * (unit or 1), x)
-                    for base in bases for x in (base.low, base.high)]  # fmt: skip
+            # A tie goes either way.
+            ends = [np.where(np.isfinite(x) & (unit > 0), np.rint(x / (unit or 1) + tie) * (unit or 1), x)
+                    for base in bases for x in (base.low, base.high) for tie in (-CALCULATOR, CALCULATOR)]  # fmt: skip
             low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
             x = grade.exact if grade.base is None else grade.base.low
             was_rounded = np.isfinite(x) & ((np.abs(x - low) > room_of(written.unit, x, x)) | (low != high))

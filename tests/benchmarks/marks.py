@@ -24,8 +24,10 @@ Grid = list[list[float]]
 INF = math.inf
 MODES = {"half-even": ROUND_HALF_EVEN, "half-up": ROUND_HALF_UP, "cut": ROUND_DOWN}
 STYLES = (
-    "plain", "mixed places", "kept digits", "cut", "half-up", "root", "e", "inside", "steps", "exponentials", "terms",
-    "shifted", "per cent", "fractions", "blanks", "row sums", "everything alike", "root and steps",
+    "plain", "mixed places", "kept digits", "cut", "half-up", "root", "e", "inside", "steps", "exponentials",
+    "terms", "shifted", "per cent", "fractions", "blanks", "row sums", "everything alike", "root and steps",
+    "now this, now that", "root and e", "row sums by root", "blanks by root", "reciprocal", "kept by root",
+    "cut by root", "shifted and steps",
 )  # fmt: skip
 BOUNDS = {"right hands called wrong": 0.015, "of one style": 0.05, "one unit acquitted": 0.15, "three units": 0.03}
 
@@ -51,6 +53,7 @@ class Style:
     fractions: bool = False
     blanks: bool = False
     row_sums: bool = False
+    carries: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -100,7 +103,8 @@ class Sheet:
             for each in (shown, grid := [list(row) for row in grid]):
                 each[i][j] = round(each[i][j] + units * 10.0**-places, 12)
         self.steps[step] = shown
-        return shown if self.style.carry == "written" else grid
+        carry = self.style.carries.get(step, self.style.carry)
+        return shown if carry == "written" else grid
 
     def calculate(self) -> Sheet:
         scores = self.scores()
@@ -118,10 +122,15 @@ class Sheet:
         exps = [[e ** (x - top) for x in row] for row, top in zip(scores, shifts, strict=True)]
         exps = self.done("exp", exps)
         sums = self.done("sum", [[math.fsum(row)] for row in exps])
-        weights = self.done("weights", [[x / total[0] for x in row] for row, total in zip(exps, sums, strict=True)])
+        weights = self.done("weights", [[self.share(x, y) for x in row] for row, [y] in zip(exps, sums, strict=True)])
         if "V" in self.inputs or "W_V" in self.inputs:
             self.done("output", self.product(weights, self.values))
         return self
+
+    def share(self, x: float, total: float) -> float:
+        if "reciprocal" in self.style.on_the_way and not self.bare:
+            return x * self.way("reciprocal", 1 / total)
+        return x / total
 
     def scores(self) -> Grid:
         if "scores" in self.inputs:
@@ -212,7 +221,7 @@ def problem(rng: random.Random, style: str) -> tuple[dict[str, Any], str, int | 
     causal = rng.random() < 0.2
     if causal or kind == "X":
         n = m = max(n, 2)
-    d_k = rng.choice([2, 3, 5, 6]) if style in ("root", "root and steps") else rng.choice([1, 2, 3, 4, 5, 8])
+    d_k = rng.choice([2, 3, 5, 6]) if "root" in style else rng.choice([1, 2, 3, 4, 5, 8])
     d_k = d_k if kind == "scores" else min(d_k, 4)
     whole = rng.random() < 0.6 and style != "terms"
 
@@ -222,7 +231,7 @@ def problem(rng: random.Random, style: str) -> tuple[dict[str, Any], str, int | 
         return [[round(rng.uniform(least, most), 1 + (style == "terms")) for _ in range(columns)] for _ in range(rows)]
 
     if kind == "scores":
-        scaled = rng.random() < 0.75 or style in ("root", "root and steps")
+        scaled = rng.random() < 0.75 or "root" in style
         inputs = {"scores": grid(n, m, -3, 6), "V": grid(m, rng.choice([1, 2, 3]))}
         return inputs, score, d_k if scaled else None, causal
     if kind == "QK":
@@ -253,19 +262,29 @@ def sheet(rng: random.Random, name: str, *, everything: bool | None = None) -> S
         "steps": {"steps": fine}, "exponentials": {"exponentials": fine}, "terms": {"terms": fine},
         "everything alike": dict.fromkeys(("steps", "exponentials", "root", "inside"), fine),
         "root and steps": dict.fromkeys(("steps", "root"), fine),
+        "root and e": {"root": rng.choice([2, 3]), "e": rng.choice([2, 3])}, "reciprocal": {"reciprocal": max(3, fine)},
+        "shifted and steps": dict.fromkeys(("steps", "exponentials"), fine),
     }  # fmt: skip
-    style.on_the_way = ways.get(name, {})
+    style.on_the_way = ways.get(name, {"root": rng.choice([2, 3])} if name.endswith("by root") else {})
     style.mode = name if name in ("cut", "half-up") else rng.choice(["half-even"] * 4 + ["half-up"])
     keeps = name == "kept digits" or (name in ("root", "e", "cut") and rng.random() < 0.3)
     style.carry = "full" if keeps else "written"
-    style.shifted, style.per_cent = name == "shifted", name == "per cent"
-    style.fractions, style.blanks, style.row_sums = name == "fractions", name == "blanks", name == "row sums"
+    if name == "kept by root":
+        style.carry = "full"
+    if name == "cut by root":
+        style.mode = "cut"
+    if name == "now this, now that":
+        style.carries = {step: rng.choice(["written", "full"]) for step in STEPS}
+    style.shifted, style.per_cent = name.startswith("shifted"), name == "per cent"
+    style.fractions = name == "fractions"
+    style.blanks, style.row_sums = name.startswith("blanks"), name.startswith("row sums")
     mine = [step for step in STEPS if has(step, inputs, d_k, causal)]
-    wanted = dict.fromkeys(("per cent", "fractions", "row sums"), "weights") | {"shifted": "exp", "inside": "scores"}
+    wanted = dict.fromkeys(("per cent", "fractions", "row sums", "row sums by root"), "weights")
+    wanted |= {"shifted": "exp", "inside": "scores"}
     if everything is None:
-        everything = rng.random() < 0.4 and name not in ("steps", "exponentials", "everything alike", "root and steps")
+        everything = rng.random() < 0.4 and not {"steps", "exponentials", "alike"}.intersection(name.split())
     written = mine if everything else [step for step in mine if rng.random() < 0.5 or step == wanted.get(name)]
-    if name == "exponentials":
+    if name in ("exponentials", "shifted and steps"):
         written = [step for step in written if step not in ("exp", "sum")]
     return Sheet(inputs, style, written or ["weights"], score, d_k, causal)
 
