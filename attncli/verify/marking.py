@@ -123,7 +123,7 @@ class Marking:
         if grade.is_done:
             return ""
         earlier = {name: self._unadjusted(name) for name in self._carried.hand if name not in self.slips}
-        rounds_up = not self._cuts and not self.rounded_up.isdisjoint(earlier.keys() - self._by_habit)
+        rounds_up = not self._cuts and bool(self.rounded_up - self._by_habit - {step})
         found = habit_of(self._carried, step, grade, earlier, self._way, adjusts=adjusts, cuts=self._cuts,
                          rounds_up=rounds_up)  # fmt: skip
         if found is not None:
