@@ -74,6 +74,7 @@ def shares_of_exponentials(x: Any, over: Any) -> Any:
     e, _ = exponentials(x, over)
     e = e.at("exponentials") if isinstance(e, Rounded) else e
     total = e.sum(axis=-1, keepdims=True)
+    total = total.at("sum") if isinstance(total, Rounded) else total
     return e / np.where(total == 0, 1, total)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from attncli.lazy import Array, np
 
-SITES = ("steps", "root", "scale", "e", "inside", "exponentials", "terms", "reciprocal")
+SITES = ("steps", "root", "scale", "e", "inside", "exponentials", "sum", "terms", "reciprocal")
 HOWS = ("half-even", "half-up", "cut")
 
 # Of these at least two significant digits are kept: nobody goes on with 2 for the root of 3, or with 0 for a scale.
@@ -24,12 +24,19 @@ _NOISE = 64 * 2.0**-52  # a tie that float arithmetic missed by a few round-offs
 @dataclass(frozen=True)
 class Habit:
     """what: the sites where it rounds, none for somebody who keeps all digits. how: one of `HOWS`. places: after the
-    point. shifted: exponentials are those of s minus the row's largest."""
+    point. shifted: exponentials are those of s minus the row's largest. also: how other sites are rounded, besides."""
 
     what: frozenset[str] = frozenset()
     how: str = "half-even"
     places: int = 4
     shifted: bool = False
+    also: Habit | None = None
+
+    def at(self, site: str) -> Habit | None:
+        """What is rounded there, and how; None where all digits are kept."""
+        if site in self.what:
+            return self
+        return None if self.also is None else self.also.at(site)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,17 +49,18 @@ class Habits:
     def lines(self, site: str) -> Array:
         """Which habits round there, by their numbers."""
         if site not in self._lines:
-            self._lines[site] = np.array([i for i, habit in enumerate(self.habits) if site in habit.what], dtype=int)
+            self._lines[site] = np.array([i for i, habit in enumerate(self.habits) if habit.at(site)], dtype=int)
         return self._lines[site]
 
     def rounded(self, x: Array, lines: Array, site: str) -> Array:
         """x, (1 or so many lines, ...), as each of these habits rounds it: (lines, ...)."""
         x = np.broadcast_to(x, (len(lines), *x.shape[1:]))
         result = np.empty(x.shape)
+        ways = [self.habits[line].at(site) or self.habits[line] for line in lines]
         for how in HOWS:
-            chosen = np.array([i for i, line in enumerate(lines) if self.habits[line].how == how], dtype=int)
+            chosen = np.array([i for i, way in enumerate(ways) if way.how == how], dtype=int)
             if chosen.size:
-                places = [self.habits[lines[i]].places for i in chosen]
+                places = [ways[i].places for i in chosen]
                 units = (10.0 ** np.array(places)).reshape((-1,) + (1,) * (x.ndim - 1))
                 result[chosen] = rounded(x[chosen], units, how, digits=2 if site in _TWO_DIGITS else 0)
         return result

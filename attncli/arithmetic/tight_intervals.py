@@ -54,9 +54,10 @@ def normalized(
         if not monotone:
             corners += [(x.low, x.low), (x.high, x.high)]
         found = [_at_corner(function, own, others, over) for own, others in corners]
-    # A row whose numbers may all vanish shares 0 by 0: then nothing is known.
-    low = np.nan_to_num(reduce(np.fmin, found), nan=0.0, posinf=np.inf, neginf=-np.inf)
-    high = np.nan_to_num(reduce(np.fmax, found), nan=1.0, posinf=np.inf, neginf=-np.inf)
+    # A row whose numbers may all vanish shares 0 by 0: then nothing is known. One with a NaN gives NaN.
+    spoiled = np.any(np.isnan(x.low) & over, axis=-1, keepdims=True) & over
+    low = np.where(spoiled, np.nan, np.nan_to_num(reduce(np.fmin, found), nan=0.0, posinf=np.inf, neginf=-np.inf))
+    high = np.where(spoiled, np.nan, np.nan_to_num(reduce(np.fmax, found), nan=1.0, posinf=np.inf, neginf=-np.inf))
     if not monotone:
         low, high = _unless_through_zero(x, over, low, high)
     weights_box = widened(low, high, accuracy, absolute)

@@ -15,7 +15,7 @@ from attncli.pipeline.biases import has_bias, table_of_biases
 from attncli.pipeline.heads import broadcast_leading
 from attncli.pipeline.masking import all_of
 from attncli.pipeline.scores import ScoreSpec, inverse_root
-from attncli.pipeline.state import RowBlock, State
+from attncli.pipeline.state import Partly, RowBlock, State
 from attncli.pipeline.steps import QUERY_KEY, always, step, value
 from attncli.pipeline.tight import scaled_by
 
@@ -219,6 +219,8 @@ def in_kernel_support(at: State) -> Any:
 @value("allowed_by_bias", "fact", truth=True)
 def allowed_by_bias(at: State) -> Any:
     """Where the bias is not -inf."""
+    if at.is_given("biased"):  # a number that stands there is one like any other
+        return ~np.isneginf(at["biased"])
     return ~np.isneginf(at["bias_table"]) if has_bias(at) and at.begin != "masked" else np.ones((1, 1, 1), dtype=bool)
 
 
@@ -239,12 +241,14 @@ def shown(at: State) -> Any:
 @value("visible", "fact", truth=True)
 def visible(at: State) -> Any:
     """Where a query sees a key: in reach, not barred by the bias, shown by every mask."""
-    if at.is_given("masked"):  # a number that stands there is one like any other
-        return ~np.isneginf(at["masked"])
+    given = at.given.get("masked")  # a number that stands there is one like any other
+    if given is not None and not isinstance(given, Partly):
+        return ~np.isneginf(given)
     sees = at["shown"]
     if at.begin is not None or at.has("kernel"):
         sees = at["in_kernel_support"] & sees
-    return at["allowed_by_bias"] & sees if has_bias(at) else sees
+    sees = at["allowed_by_bias"] & sees if has_bias(at) else sees
+    return sees if given is None else np.where(given.written, ~np.isneginf(given.numbers), sees)
 
 
 @value("normalized_over", "fact", truth=True)

@@ -68,6 +68,6 @@ class Points:
         return {"points": {**(dict.fromkeys(earned) if result.reason else earned), "of": self.most}}
 
     def _is_right(self, step: str, result: CheckResult) -> bool:
-        """Whether the step, or every part of it, was written and is not wrong."""
+        """Whether the step, or every part of it, was written and is not wrong, and anything was checked by it."""
         marks = [mark for mark in result.steps if mark.step == step or parse_address(mark.step)[0] == step]
-        return bool(marks) and all(mark.verdict != "wrong" for mark in marks)
+        return any(mark.is_checked for mark in marks) and all(mark.verdict != "wrong" for mark in marks)

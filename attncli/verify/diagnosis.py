@@ -69,7 +69,7 @@ def diagnosis_of(marking: Marking) -> list[Diagnosis]:
                 written.blank & others.blank,
             )
         hand[entry.step] = written
-    return diagnose(marking.frame, hand, step, marking.bases.slips[step].written)
+    return diagnose(marking.frame, hand, step, marking.slips[step])
 
 
 def diagnose(frame: Frame, hand: Mapping[str, Written], step: str, wrong: Array | None = None) -> list[Diagnosis]:

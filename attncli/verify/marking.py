@@ -1,189 +1,268 @@
 """Marking as a teacher does: each number against the right one, then against what follows from the hand's own numbers.
 
 The steps are marked in the order of the pipeline, and what the hand wrote in a step is what the later ones start from:
-as written, within half a unit, or, for a hand that kept more digits than it wrote, as computed since the last slip.
+as written, or as it stood before it was rounded; behind a wrong step, from numbers within half a unit.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 
 from attncli.lazy import Array, np
 from attncli.problem.problem import Problem
-from attncli.verify.boxes import Boxes, BoxFlow
-from attncli.verify.flow import Hand
+from attncli.verify.carried import AS_WRITTEN, BEFORE, IN_FULL, Base, Carried, Numbers
 from attncli.verify.frame import Frame
-from attncli.verify.habitual import habit_of
+from attncli.verify.grade import Grade
+from attncli.verify.habits import RoundingHypothesis
 from attncli.verify.inputs import half_units
-from attncli.verify.intervals import Box
+from attncli.verify.rounding import habit_of
 from attncli.verify.sheet import Entry, entries_of
-from attncli.verify.verdicts import AGREES, BLANK, FOLLOWS, LAST_PLACE, TRUNCATED, VERDICTS, WRONG, CellMark, StepMark
-from attncli.verify.written import Written, near, room_of, together
+from attncli.verify.verdicts import (
+    AGREES,
+    BLANK,
+    BY_HABIT,
+    LAST_PLACE,
+    NOT_MARKED,
+    TRUNCATED,
+    VERDICTS,
+    WRONG,
+    CellMark,
+    StepMark,
+)
+from attncli.verify.written import CALCULATOR, Written, places_of, room_of, together
 
-_SINGLE = 2.0**-22  # of the largest number of a row: what single precision may be off
-_SIX = 6  # significant digits, from which on a number may have been computed in single precision
-
-
-@dataclass
-class Bases:
-    """What the later steps start from. points: as written; boxes: within half a unit; slips: the wrong cells alone.
-
-    A hand that kept all digits and wrote fewer goes on from its slips, and from nothing else that it wrote.
-    """
-
-    points: dict[str, Hand[Array]] = field(default_factory=dict)
-    boxes: dict[str, Hand[Box]] = field(default_factory=dict)
-    slips: dict[str, Hand[Array]] = field(default_factory=dict)
-    exactly: bool = True  # whether nothing written so far is anything but the right number in full
+_SHARES = ("weights", "weights_back")
 
 
 class Marking:
     """The marks of one problem, and what they were made from (for whoever searches the mistake).
 
-    frame: the problem. entries: what the hand wrote. bases: what follows a step is computed from.
-    marks: one a entry, in order. first_wrong: the name of the first wrong step, or None. adjusted: by address, where a
-    number follows only because its row is written so as to sum to 1.
+    frame: the problem. entries: what the hand wrote, sheet: the same by step. marks: one an entry, in order.
+    first_wrong: the name of the first wrong step, or None. slips: the wrong cells of each wrong step. adjusted: by
+    step, where a number follows only because its row is written so as to sum to 1.
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.frame = Frame(problem)
+        self.problem, self.frame = problem, Frame(problem)
         self.entries = entries_of(self.frame, problem.expect)
-        self.problem = problem
-        self.bases = Bases()
-        self.notes: list[str] = []
-        self.first_wrong: str | None = None
-        self.adjusted: dict[str, Array] = {}
-        self._exact = BoxFlow(self.frame, Boxes(), {})
-        self._as_written = BoxFlow(self.frame, Boxes(), {})
-        self._within = BoxFlow(self.frame, Boxes(self.uncertain if problem.rounded_inputs else None), self.bases.boxes)
-        self._kept = BoxFlow(self.frame, Boxes(), {})
-        self._earlier: list[Entry] = []
+        self.sheet = {
+            step: together([entry.written for entry in entries])
+            for step, entries in groupby(self.entries, key=lambda entry: entry.step)
+        }
         self.marks: list[StepMark] = []
-        for step, entries in groupby(self.entries, key=lambda entry: entry.step):
-            self._mark(step, list(entries))
+        self.notes: list[str] = [note for entry in self.entries for note in entry.notes]
+        self.first_wrong: str | None = None
+        self.slips: dict[str, Array] = {}
+        self.adjusted: dict[str, Array] = {}
+        self._carried = Carried(self.frame, self.uncertain if problem.rounded_inputs else {})
+        self._way: RoundingHypothesis | None = None
+        self._untold: dict[str, Array] = {}  # blank cells of wrong steps, which nobody can fill in
+        self._cuts = False
+        self._by_habit: set[str] = set()
+        for step in self.sheet:
+            self._mark(step)
 
     @cached_property
     def uncertain(self) -> dict[str, Array]:
         """Half a unit for each input that was written with a decimal point."""
         return half_units(self.problem, self.frame)
 
-    def hand(self, step: str) -> Array | None:
-        """The hand's numbers of a step as they were written, in the form of `Frame`; NaN where blank."""
-        base = self.bases.points.get(step)
-        return None if base is None else np.where(base.written, base.numbers, np.nan)
+    @cached_property
+    def rounded_up(self) -> set[str]:
+        """The steps in which some number lies above what it should be, so that this hand does not cut."""
+        everything = Carried(self.frame, {})
+        for step, written in self.sheet.items():
+            if not written.blank.all():
+                everything.take(step, Numbers(np.where(written.blank, self.frame.exact(step), written.value)))
+        found = set()
+        for step, written in self.sheet.items():
+            h, x, given = written.value, self.frame.exact(step), everything.base(step, AS_WRITTEN)
+            nearest = [x] if given is None else [x, given.low]
+            with np.errstate(invalid="ignore"):
+                up = written.agrees(x) & ~written.blank
+                for base in nearest:
+                    up &= np.sign(base) * h > np.abs(base) + CALCULATOR * written.unit + room_of(written.unit, h, base)
+            if up.any():
+                found.add(step)
+        return found
 
-    def _mark(self, step: str, entries: list[Entry]) -> None:
+    # -- one step ---------------------------------------------------------------------------------------------------
+
+    def _mark(self, step: str) -> None:
         """Mark all parts of one step, and let the later ones start from it."""
-        exact = self.frame.exact(step)
-        wrong = np.zeros(exact.shape, dtype=bool)
-        for entry in entries:
-            codes, reason = self._codes(entry, exact)
-            self.marks.append(self._step_mark(entry, codes, exact, reason))
-            wrong |= codes == WRONG
-        self._go_on_from(step, entries, exact, wrong)
+        frame, written = self.frame, self.sheet[step]
+        shares = step in _SHARES and frame.sums_to_one
+        grade = Grade(written, frame.exact(step), frame.is_hidden(step), shares)
+        reason = "" if grade.is_done else self._explain(step, grade)
+        if written.whole and not written.fits(grade.exact) and self._meant_as_points(step):
+            with np.errstate(invalid="ignore"):
+                off = np.abs(written.value - grade.exact) > room_of(written.unit, written.value, grade.exact)
+            grade.codes[off & ~written.blank] = WRONG
+        self._unmark(step, grade)
+        for entry in self.entries:
+            if entry.step == step:
+                self.marks.append(self._step_mark(entry, grade, reason))
+        self._go_on_from(step, grade)
 
-    def _codes(self, entry: Entry, exact: Array) -> tuple[Array, str]:
-        """The verdict of each cell as an index of VERDICTS, and what explains `follows`."""
-        written = entry.written
-        codes = np.where(written.agrees(exact), AGREES, WRONG)
-        codes[written.blank] = BLANK
-        if (codes <= AGREES).all():
-            return codes, ""
-        room = _room(exact, self._exact.target(entry.step))
-        codes[(codes > AGREES) & written.agrees(exact, room)] = AGREES
-        is_cut = written.truncated(exact, room) | self._short_of_one(entry, exact, room)
-        codes[(codes > AGREES) & is_cut] = TRUNCATED
-        if (codes <= TRUNCATED).all():
-            return codes, ""
-        codes[(codes > TRUNCATED) & self._follows(entry, codes > TRUNCATED)] = FOLLOWS
-        reason = ""
-        if (codes > FOLLOWS).any():
-            habit = habit_of(self, entry, codes > FOLLOWS)
-            if habit is not None:
-                codes[codes > FOLLOWS] = FOLLOWS
-                reason = habit.told("column" if self.frame.trace.layout == "columns" else "row")
-            else:
-                codes[(codes > FOLLOWS) & _last_place(written, exact, room)] = LAST_PLACE
-        return codes, reason
+    def _explain(self, step: str, grade: Grade) -> str:
+        """Look for what gives the cells that are not right, simplest first; the habit that does, in words."""
+        grade.agree(self._carried.room(step))
+        adjusts = self.first_wrong is None
+        if not grade.is_done:
+            grade.follow(self._bases(step, grade), adjusts=adjusts)
+        if not grade.is_done and not self._carried.shifted:
+            self._try_shifted(step, grade)
+        if not grade.is_done:
+            grade.cut([*self._bases(step, grade)], rounds_up=bool(self.rounded_up - self._by_habit))
+            if step == "weights" and self.frame.normalizer.name == "softmax":
+                grade.short_of_one(self.frame.counts)
+        self._cuts |= bool((grade.codes == TRUNCATED).any())
+        if grade.is_done:
+            return ""
+        earlier = {name: self._unadjusted(name) for name in self._carried.hand if name not in self.slips}
+        rounds_up = not self._cuts and bool(self.rounded_up - self._by_habit - {step})
+        found = habit_of(self._carried, step, grade, earlier, self._way, adjusts=adjusts, cuts=self._cuts,
+                         rounds_up=rounds_up)  # fmt: skip
+        if found is not None:
+            grade.codes[grade.open & found.explained] = BY_HABIT
+            grade.base, self._way = found.base, found.hypothesis
+            self._by_habit.add(step)
+            self.adjusted[step] = found.adjusted
+            return found.hypothesis.told("column" if self.frame.trace.layout == "columns" else "row")
+        grade.last_place()
+        return ""
 
-    def _short_of_one(self, entry: Entry, exact: Array, room: Array) -> Array | bool:
-        """Where h is 1 - 1e-20 cut to 0.99: a softmax over several keys never reaches 1, though its double does."""
-        if entry.step != "weights" or self.frame.normalizer.name != "softmax":
-            return False
-        h, u = entry.written.value, entry.written.unit
-        several = np.broadcast_to(self.frame.counts, exact.shape).sum(axis=-1, keepdims=True) > 1
-        with np.errstate(invalid="ignore"):
-            short: Array = several & (exact >= 1 - room_of(u, h, exact) - room) & (np.abs(h + u - 1) <= 1e-6 * u)
-        return short
+    def _unadjusted(self, step: str) -> Written:
+        """What a habit must give of an earlier step: all but what was changed so that a row sums to 1."""
+        written, adjusted = self.sheet[step], self.adjusted.get(step)
+        return written if adjusted is None else replace(written, blank=written.blank | adjusted)
 
-    def _follows(self, entry: Entry, asked: Array) -> Array:
-        """Where h is what the hand's own numbers give: within half a unit, as written, or kept in full.
+    def _bases(self, step: str, grade: Grade) -> Iterator[Base]:
+        """What the step may have been made from, each for the whole of it."""
+        yield Base(grade.exact, grade.exact)
+        if not self._carried.hand and not self._carried.uncertain:
+            return
+        for start in (AS_WRITTEN, IN_FULL, BEFORE):
+            base = self._carried.base(step, start)
+            if base is not None:
+                yield base
 
-        Or one unit off in a row that is written so as to sum to 1; such cells are kept in `adjusted`.
-        """
-        written = entry.written
-        flows = [self._within]
-        if self.bases.points:
-            flows.append(self._as_written)
-        if self.bases.slips:
-            flows.append(self._kept)
-        rows = self.adjusted_rows(entry.step, written)
-        follows = ~asked
-        adjusted = np.zeros_like(follows)
-        for flow in flows:
-            box = flow.target(entry.step)
-            follows = follows | written.meets(box.low, box.high)
-            if rows is not None:
-                adjusted = adjusted | (rows & near(written, box.low, box.high))
-            if follows.all():
-                break
-        self.adjusted[entry.address] = adjusted & ~follows
-        return follows | adjusted
-
-    def adjusted_rows(self, step: str, written: Written) -> Array | None:
-        """Weights, hidden ones aside, whose row is written so as to sum to exactly 1; None where there are none."""
-        if step not in ("weights", "weights_back") or not self.frame.sums_to_one:
-            return None
-        total = written.value.sum(axis=-1, keepdims=True)
-        adjusted: Array = np.abs(total - 1) < 1e-6 * written.unit.max(axis=-1, keepdims=True)
-        hidden = self.frame.is_hidden(step)  # has weight 0, which nobody rounds
-        if hidden is not None:
-            adjusted = adjusted & ~hidden
-        return adjusted if adjusted.any() else None
-
-    def _go_on_from(self, step: str, entries: list[Entry], exact: Array, wrong: Array) -> None:
-        """The hand's numbers of this step are what the later steps start from."""
-        written = together([entry.written for entry in entries])
-        value, unit = written.value, written.unit
-        points = written.fits(exact)
-        hidden = self.frame.is_hidden(step)
-        half = unit / 2 if hidden is None else np.where(hidden, 0, unit / 2)
-        marked = ~written.blank
-        box = Box.of(value) if points else _bounded(step, value, half, self.frame.sums_to_one)
-        self.bases.points[step] = Hand(value, marked)
-        self.bases.boxes[step] = Hand(box, marked)
-        self._as_written.hand[step] = Hand(Box.of(value), marked)
-        if wrong.any():
-            self.bases.slips[step] = Hand(value, wrong)
-            self._kept.hand[step] = Hand(Box.of(value), wrong)
-            self.first_wrong = self.first_wrong or step
-        self.bases.exactly &= points and not wrong.any()
-        self._earlier += entries
+    def _try_shifted(self, step: str, grade: Grade) -> None:
+        """Exponentials of s minus the row's largest are a way of writing, where they give more of the numbers."""
+        if step not in ("exp", "sum"):
+            return
+        self._carried.shifted = True
+        right = Carried(self.frame, {}, shifted=True).base(step, IN_FULL)
+        other = Grade(grade.written, grade.exact, grade.hidden, False)
+        if right is not None:
+            other.follow((base for base in [right, *self._bases(step, grade)] if base), adjusts=False)
+        gained = int(grade.open.sum()) - int(other.open.sum())
+        if (other.is_done and gained) or gained >= 2:
+            grade.codes, grade.base = other.codes, other.base
+            self.notes.append(f"{step}: the exponentials are shifted by the {self._row}'s maximum")
+        else:
+            self._carried.shifted = False
 
     @property
-    def earlier(self) -> list[Entry]:
-        """The entries that are marked so far."""
-        return self._earlier
+    def _row(self) -> str:
+        return "column" if self.frame.trace.layout == "columns" else "row"
 
-    def _step_mark(self, entry: Entry, codes: Array, exact: Array, reason: str) -> StepMark:
-        trace = self.frame.trace
+    def _meant_as_points(self, step: str) -> bool:
+        """Whether a later step is what these whole numbers give as written, and not what the right ones give."""
+        after = [name for name in self.sheet if self._order(name) > self._order(step)]
+        trial = Carried(self.frame, {}, dict(self._carried.hand))
+        written = self.sheet[step]
+        trial.take(step, Numbers(np.where(written.blank, self.frame.exact(step), written.value)))
+        for name in after:
+            given, later = trial.base(name, AS_WRITTEN), self.sheet[name]
+            if given is None or later.blank.all() or later.whole:
+                continue
+            exact = self.frame.exact(name)
+            if not np.allclose(given.low, exact, rtol=1e-12, atol=1e-12, equal_nan=True):
+                return bool(later.agrees(given.low).all() and not later.agrees(exact).all())
+        return False
+
+    def _order(self, step: str) -> int:
+        return list(self.sheet).index(step)
+
+    # -- what is not marked -----------------------------------------------------------------------------------------
+
+    def _unmark(self, step: str, grade: Grade) -> None:
+        """Cells that would be wrong, but depend on a blank cell that nobody can fill in."""
+        if not self._untold or grade.is_done:
+            return
+        one, other = (Carried(self.frame, {}, dict(self._carried.hand)) for _ in range(2))
+        for name, blank in self._untold.items():
+            value = self._carried.hand[name].value
+            one.take(name, Numbers(value))
+            other.take(name, Numbers(np.where(blank, 1.37 * value + 1.11, value)))
+        bases = [each.base(step, AS_WRITTEN) for each in (one, other)]
+        if bases[0] is None or bases[1] is None:
+            return
+        with np.errstate(invalid="ignore"):
+            depends = ~((bases[0].low == bases[1].low) | (np.isnan(bases[0].low) & np.isnan(bases[1].low)))
+        unmarked = grade.open & depends
+        grade.codes[unmarked] = BLANK
+        if unmarked.any():
+            left = ", ".join(self._untold)
+            self.notes.append(f"{step}: not marked where it depends on what was left blank in {left}")
+
+    # -- what comes after -------------------------------------------------------------------------------------------
+
+    def _go_on_from(self, step: str, grade: Grade) -> None:
+        """The hand's numbers of this step are what the later steps start from."""
+        written, wrong, blank = grade.written, grade.open, grade.written.blank
+        if grade.adjusted.any():
+            self.adjusted[step] = grade.adjusted
+        if wrong.any():
+            self.slips[step] = wrong
+            self.first_wrong = self.first_wrong or step
+        if blank.all():
+            return
+        value, half = written.value, np.zeros(written.value.shape)
+        if blank.any():
+            value, half = self._filled(step, grade)
+            if wrong.any():
+                self._untold[step] = blank
+        single = bool((grade.codes == LAST_PLACE).any())  # a machine went on from more digits than it printed
+        if (wrong.any() or single) and not written.whole:
+            half = np.where(np.isfinite(value), np.maximum(half, written.unit / 2), 0.0)
+        kept = grade.base.low if grade.base is not None and grade.base.is_point else None
+        untold = blank.any() and not wrong.any()
+        places = places_of(float(written.unit[~blank].min())) if untold else 0
+        known = half if half.any() else None
+        self._carried.take(step, Numbers(value, known, kept, blank if untold else None, places))
+
+    def _filled(self, step: str, grade: Grade) -> tuple[Array, Array]:
+        """The numbers with the blank cells filled in as this hand would: rounded to the step's places.
+
+        And how far each is known: where it may have gone on from this or from that, both count.
+        """
+        written, blank = grade.written, grade.written.blank
+        bases = [grade.base] if grade.base is not None else [*self._bases(step, grade)]
+        unit = float(written.unit[~blank].min())
+        with np.errstate(invalid="ignore"):
+            # A tie goes either way.
+            ends = [np.where(np.isfinite(x) & (unit > 0), np.rint(x / (unit or 1) + tie) * (unit or 1), x)
+                    for base in bases for x in (base.low, base.high) for tie in (-CALCULATOR, CALCULATOR)]  # fmt: skip
+            low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
+            x = grade.exact if grade.base is None else grade.base.low
+            was_rounded = np.isfinite(x) & ((np.abs(x - low) > room_of(written.unit, x, x)) | (low != high))
+            middle = np.where(low == high, low, (low + high) / 2)
+            half = np.where(blank & was_rounded, (high - low + unit) / 2, 0.0)
+        return np.where(blank, middle, written.value), half
+
+    # -- what is told -----------------------------------------------------------------------------------------------
+
+    def _step_mark(self, entry: Entry, grade: Grade, reason: str) -> StepMark:
+        trace, exact = self.frame.trace, grade.exact
+        codes = np.where(entry.written.blank, BLANK, grade.codes)
         shown = {"hand": entry.written.value, "unit": entry.written.unit, "exact": exact, "codes": codes}
-        shown |= {"low": exact, "high": exact}
-        if (codes > AGREES).any():
-            from_hand = self._within.target(entry.step)
-            shown |= {name: np.broadcast_to(end, exact.shape) for name, end in vars(from_hand).items()}
+        low, high = self._bounds(entry.step, grade) if (codes > AGREES).any() else (exact, exact)
+        shown |= {"low": low, "high": high}
         shown = {name: entry.shown(array) for name, array in shown.items()}
         rows, columns = trace.axes(entry.address)
         row_labels, column_labels = trace.labels(entry.address)
@@ -196,25 +275,45 @@ class Marking:
             )
             for at, code, hand, unit, right, low, high in zip(marked.tolist(), *numbers, strict=True)
         ]  # fmt: skip
-        verdict = VERDICTS[max(AGREES, int(codes.max(initial=AGREES)))]
+        worst = int(codes.max(initial=BLANK))
+        verdict = NOT_MARKED if worst == BLANK else VERDICTS[worst]
         return StepMark(
             entry.address, verdict, rows, columns, row_labels, column_labels, cells,
             shown["hand"], shown["unit"], shown["exact"], shown["low"], shown["high"], shown["codes"], reason,
+            is_checked=verdict != NOT_MARKED and not self.is_unchecked(entry),
         )  # fmt: skip
+
+    def _bounds(self, step: str, grade: Grade) -> tuple[Array, Array]:
+        """From where to where what follows from the hand's own numbers lies."""
+        starts = (AS_WRITTEN, IN_FULL) if self._carried.hand or self._carried.uncertain else ()
+        bases = [base for base in (self._carried.base(step, start) for start in starts) if base is not None]
+        if grade.base is not None:
+            bases.append(grade.base)
+        if not bases:
+            return grade.exact, grade.exact
+        low, high = bases[0].low, bases[0].high
+        for base in bases[1:]:
+            low, high = np.minimum(low, base.low), np.maximum(high, base.high)
+        return low, high
+
+    def is_unchecked(self, entry: Entry) -> bool:
+        """Whether weights are written as whole numbers, which the right ones are not."""
+        return entry.step in _SHARES and entry.written.whole and not entry.written.fits(self.frame.exact(entry.step))
 
     def explained_by_rounded_inputs(self) -> bool:
         """Whether the first wrong step would follow if every input with a decimal point were rounded."""
-        if self.first_wrong is None or self.problem.rounded_inputs or not self.uncertain:
+        first = self.first_wrong
+        if first is None or self.problem.rounded_inputs or not self.uncertain:
             return False
-        order = [entry.step for entry in self.entries]
-        first = order.index(self.first_wrong)
-        before = {step: base for step, base in self.bases.boxes.items() if order.index(step) < first}
-        box = BoxFlow(self.frame, Boxes(self.uncertain), before).target(self.first_wrong)
-        entries = [entry for entry in self.entries if entry.step == self.first_wrong]
-        exact = self.frame.exact(self.first_wrong)
-        return all(
-            bool(np.all(entry.written.meets(box.low, box.high) | entry.written.reproduced(exact))) for entry in entries
-        )
+        before = {name: each for name, each in self._carried.hand.items() if self._order(name) < self._order(first)}
+        trial, written = Carried(self.frame, self.uncertain, before), self.sheet[first]
+        for start in (AS_WRITTEN, IN_FULL):
+            base = trial.base(first, start)
+            if base is None:
+                continue
+            if (written.meets(base.low, base.high) | written.reproduced(self.frame.exact(first))).all():
+                return True
+        return False
 
 
 def _told(low: float, high: float, exact: float) -> tuple[float, float]:
@@ -223,35 +322,3 @@ def _told(low: float, high: float, exact: float) -> tuple[float, float]:
         return low, high
     point = exact if low <= exact <= high else (low + high) / 2
     return point, point
-
-
-def _room(exact: Array, box: Box) -> Array:
-    """What float arithmetic may be off the right numbers."""
-    with np.errstate(invalid="ignore"):
-        room = np.maximum(box.high - exact, exact - box.low)
-        # More than this is no float noise but a jump (the edge of a kernel), where the core's own number counts.
-        return np.where(np.isfinite(room), np.clip(room, 0, 1e-6 * np.maximum(1, np.abs(exact))), 0)
-
-
-def _last_place(written: Written, exact: Array, room: Array) -> Array:
-    """Six or more digits, and one unit off in the last place, or single precision's noise."""
-    h, u = written.value, written.unit
-    with np.errstate(invalid="ignore"):
-        one_off = np.abs(h - written.to_unit(exact)) <= u * (1 + 1e-6) + room
-        finite = np.where(np.isfinite(exact), np.abs(exact), 0)
-        noise = np.abs(h - exact) <= _SINGLE * finite.max(axis=-1, keepdims=True, initial=0) + room
-        found: Array = (written.digits >= _SIX) & (one_off | noise)
-    return found
-
-
-def _bounded(step: str, value: Array, half: Array, sums_to_one: bool) -> Box:
-    """Half a unit around each number, but not beyond what the step can hold."""
-    box = Box(value - half, value + half)
-    if step in ("kernel", "exp", "sum"):
-        box = Box(np.where(value >= 0, np.maximum(box.low, 0), box.low), box.high)
-    if step in ("weights", "weights_back") and sums_to_one:
-        inside = (value >= 0) & (value <= 1)
-        box = Box(
-            np.where(inside, np.maximum(box.low, 0), box.low), np.where(inside, np.minimum(box.high, 1), box.high)
-        )
-    return box

@@ -95,7 +95,10 @@ def _fit(given: Given, step: str, start: Array, at: int) -> float:
     with np.errstate(all="ignore"):
         for _ in range(5):
             stack = start[None] * factors.reshape(-1, *(1,) * start.ndim)
-            off = np.abs(given.as_exact(given.run({step: stack}))[:, at] - numbers.value) / unit
+            made = given.as_exact(given.run({step: stack}))
+            if len(made) != len(factors):  # nothing comes of this step
+                return 1.0
+            off = np.abs(made[:, at] - numbers.value) / unit
             worst = np.where(numbers.blank, 0, np.nan_to_num(off, nan=np.inf)).reshape(len(factors), -1).max(axis=1)
             best = float(factors[worst.argmin()])
             width = 0.19 * abs(best) if width is None else width / 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from attncli.lazy import Array, np
-from attncli.verify.verdicts import AGREES, TRUNCATED, WRONG, StepMark
+from attncli.verify.verdicts import AGREES, NOT_MARKED, TRUNCATED, WRONG, StepMark
 from attncli.verify.written import fixed, places_of, room_of
 
 if TYPE_CHECKING:
@@ -19,19 +19,21 @@ _NOISE = 2.0**-24  # of each number: what a sum may be off by the arithmetic of 
 
 def remarks(marking: Marking) -> list[str]:
     """The notes of a check, in the order of the steps."""
-    found = []
+    found = [*marking.notes]
     columns = marking.frame.trace.layout == "columns"
     for entry, mark in zip(marking.entries, marking.marks, strict=True):
         found += _rounding(mark)
         if entry.step in ("weights", "weights_back"):
-            if entry.written.whole and not entry.written.fits(marking.frame.exact(entry.step)):
+            if marking.is_unchecked(entry):
                 found.append(f"{mark.step}: written as whole numbers, which the right weights are not: "
                              "nothing was checked by them")  # fmt: skip
             elif marking.frame.sums_to_one:
                 leading = marking.frame.trace.leading_names(entry.step)
-                found += _row_sums(mark, leading, columns)
-                if entry.address in marking.adjusted:
-                    found += _adjusted(mark, entry.shown(marking.adjusted[entry.address]), leading, columns)
+                found += _row_sums(mark, leading, columns, marking.first_wrong)
+                if entry.step in marking.adjusted:
+                    found += _adjusted(mark, entry.shown(marking.adjusted[entry.step]), leading, columns)
+        if mark.verdict == NOT_MARKED and not any(mark.step in note for note in marking.notes):
+            found.append(f"{mark.step}: nothing was written, so nothing was marked")
         if mark.reason:
             found.append(f"{mark.step}: follows with {mark.reason}")
     if marking.explained_by_rounded_inputs():
@@ -74,8 +76,9 @@ def _first(mark: StepMark, where: Array) -> str:
     return f"{fixed(float(mark.hand[at]), places)} for {fixed(float(mark.exact[at]), places + 3)}"
 
 
-def _row_sums(mark: StepMark, leading: list[str], columns: bool) -> list[str]:
-    """Rows of weights that are written in full and do not sum to 1. leading: what the axes in front count."""
+def _row_sums(mark: StepMark, leading: list[str], columns: bool, slipped: str | None) -> list[str]:
+    """Rows of weights that are written in full and do not sum to 1. leading: what the axes in front count; slipped: the
+    first wrong step."""
     h, u, codes = (array.mT if columns else array for array in (mark.hand, mark.unit, mark.codes))
     total, unit = h.sum(axis=-1), u.max(axis=-1, initial=0)
     with np.errstate(invalid="ignore"):
@@ -84,8 +87,10 @@ def _row_sums(mark: StepMark, leading: list[str], columns: bool) -> list[str]:
     for index in np.argwhere(off):
         at = tuple(int(i) for i in index)
         is_cut = total[at] < 1 and (codes[at] == TRUNCATED).any()
-        is_slip = codes[at].max() >= WRONG and abs(total[at] - 1) > u[at].sum() / 2 * (1 + 1e-9)
-        why = "" if is_slip else "cutting" if is_cut else "rounding"
+        is_far = abs(total[at] - 1) > u[at].sum() * (1 if is_cut else 0.5) * (1 + 1e-9)
+        is_slip = is_far and codes[at].max() >= WRONG
+        follows = is_far and slipped is not None and slipped != mark.step
+        why = "" if is_slip else f"that follows from {slipped}" if follows else "cutting" if is_cut else "rounding"
         found.setdefault(why, []).append((at, fixed(float(total[at]), places_of(float(unit[at])))))
     told = []
     for why, rows in found.items():
@@ -93,8 +98,12 @@ def _row_sums(mark: StepMark, leading: list[str], columns: bool) -> list[str]:
             (at, summed), ending = rows[0], f": {why}" if why else ", not to 1"
             told.append(f"{_row(mark, at, leading, columns)} sums to {summed}{ending}")
         else:
-            told.append(_rows_alike(mark, rows, columns, "do not sum to 1" + (f", by {why}" if why else "")))
+            told.append(_rows_alike(mark, rows, columns, "do not sum to 1" + _because(why)))
     return told
+
+
+def _because(why: str) -> str:
+    return "" if not why else f": {why}" if why.startswith("that") else f", by {why}"
 
 
 def _adjusted(mark: StepMark, cells: Array, leading: list[str], columns: bool) -> list[str]:

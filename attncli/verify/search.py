@@ -90,6 +90,8 @@ class Search:
                 result = given.as_exact(given.run(stacked([one.change for one in kind])))
             except AttnError:
                 continue
+            if len(result) != sum(one.change.count for one in kind):  # nothing comes of what is changed
+                continue
             changes += kind
             results.append(result)
         starts = [0, *accumulate(one.change.count for one in changes)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attncli.errors import AttnError, InputError, ShapeError, raise_all
 from attncli.lazy import Array, np
@@ -12,13 +12,16 @@ from attncli.problem.values import Hand
 from attncli.verify.frame import Frame, index_of
 from attncli.verify.written import Written, as_written
 
+_MANY_WRITE = -1e4  # how a hidden score is written, from here down: -inf
+
 
 @dataclass(frozen=True)
 class Entry:
     """What one line of `expect:` holds.
 
     address: as written there; indices: its numbers in brackets. written: the whole step in the form of `Frame`, blank
-    outside of this part. part: where in that form the part lies; shape: of the part, tokens as rows.
+    outside of this part. part: where in that form the part lies; shape: of the part, tokens as rows. notes: on how it
+    is written.
     """
 
     address: str
@@ -28,6 +31,7 @@ class Entry:
     part: tuple[int | slice, ...]
     shape: tuple[int, ...]
     columns: bool
+    notes: tuple[str, ...] = ()
 
     def shown(self, array: Array) -> Array:
         """The part of a step in the form of `Frame`, as it is displayed."""
@@ -73,8 +77,44 @@ def _entry(frame: Frame, address: str, hand: Hand) -> Entry:
         full[part] = array.reshape(full[part].shape)
         return full
 
-    written = Written(placed(rows.value, np.nan), placed(rows.unit, 0.0), placed(rows.blank, True), rows.whole)
-    return Entry(address, step, indices, written, part, rows.value.shape, columns)
+    half = None if rows.half is None else placed(rows.half, 0.0)
+    written = Written(placed(rows.value, np.nan), placed(rows.unit, 0.0), placed(rows.blank, True), rows.whole, half)
+    notes: list[str] = []
+    if NAMED_STEPS[step].is_pairs:
+        written = _hidden_as_infinite(frame, step, written, notes, address)
+        if step in ("weights", "weights_back") and frame.sums_to_one:
+            written = _per_cent(written, notes, address)
+    return Entry(address, step, indices, written, part, rows.value.shape, columns, tuple(notes))
+
+
+def _hidden_as_infinite(frame: Frame, step: str, written: Written, notes: list[str], address: str) -> Written:
+    """Numbers of -1e4 and below, where the right ones hide a key: how many write -inf."""
+    exact, hidden = frame.exact(step), frame.is_hidden(step)
+    hides = np.isneginf(exact) if hidden is None else np.isneginf(exact) | (hidden & (exact <= _MANY_WRITE))
+    with np.errstate(invalid="ignore"):
+        meant = hides & (written.value <= _MANY_WRITE)
+    other = meant & (written.value != exact)
+    if not other.any():
+        return written
+    first = written.value[other][0]
+    notes.append(f"{address}: {first:g} in a hidden cell is taken as -inf")
+    whole = written.whole or bool((written.unit[~written.blank & ~meant] >= 1).all())
+    return replace(
+        written, value=np.where(meant, exact, written.value), unit=np.where(meant, 0.0, written.unit), whole=whole
+    )
+
+
+def _per_cent(written: Written, notes: list[str], address: str) -> Written:
+    """Weights whose rows sum to about 100, as shares of 1."""
+    h, full = written.value, ~written.blank.any(axis=-1)
+    with np.errstate(invalid="ignore"):
+        about = np.abs(h.sum(axis=-1) - 100) <= np.maximum(2.0, written.unit.sum(axis=-1))
+    counted = full & np.any(h != 0, axis=-1)
+    if not counted.any() or not about[counted].all():
+        return written
+    notes.append(f"{address}: written per cent")
+    half = None if written.half is None else written.half / 100
+    return Written(h / 100, written.unit / 100, written.blank, half=half)
 
 
 def fitted(address: str, array: Array, shape: tuple[int, ...], trace: Trace, *, written: bool = False) -> Array:

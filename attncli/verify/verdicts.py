@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from attncli.verify.diagnosis import Diagnosis
 
 # A cell has the first that fits; a step has the last that one of its cells needs.
-VERDICTS = ("agrees", "truncated", "follows", "last-place", "wrong")
-AGREES, TRUNCATED, FOLLOWS, LAST_PLACE, WRONG = range(5)
+VERDICTS = ("agrees", "follows", "truncated", "follows", "last-place", "wrong")
+AGREES, FOLLOWS, TRUNCATED, BY_HABIT, LAST_PLACE, WRONG = range(6)
 BLANK = -1
+NOT_MARKED = "not marked"  # a step of which no number was
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class StepMark:
 
     The arrays are as displayed, in the layout asked for: hand (NaN where blank) and its units, exact, low and high (the
     bounds of what follows from the hand's numbers), codes (indices of VERDICTS, BLANK where nothing is marked).
-    array: of an engineer's array, of which `cells` holds the first ones only.
+    array: of an engineer's array, of which `cells` holds the first ones only. is_checked: whether anything was: not
+    where all is blank, or whole numbers stand where the right ones are not.
     """
 
     step: str
@@ -101,6 +103,7 @@ class StepMark:
     codes: Array
     reason: str = ""
     array: ArrayMark | None = None
+    is_checked: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         told = {
@@ -110,6 +113,8 @@ class StepMark:
             "columns": self.columns,
             "cells": [cell.to_dict() for cell in self.cells],
         }
+        if self.reason:
+            told["habit"] = self.reason
         return told if self.array is None else told | {"array": self.array.to_dict()}
 
 
@@ -134,7 +139,7 @@ class CheckResult:
         """`wrong` where a step is; else `agrees` where all do; else `rounded`. `unreadable` where nothing is marked."""
         if self.reason:
             return "unreadable"
-        found = {step.verdict for step in self.steps}
+        found = {step.verdict for step in self.steps} - {NOT_MARKED}
         return "wrong" if "wrong" in found else "agrees" if found <= {"agrees"} else "rounded"
 
     @property

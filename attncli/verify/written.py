@@ -7,39 +7,51 @@ h is a number as written, u the unit of its last written place (0.50: 0.01), x a
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from attncli.lazy import Array, np
+from attncli.problem.arithmetic import Tree, evaluate, parse_expression
 from attncli.problem.numbers import decimal_spelling
 
 _DECIMAL = re.compile(r"[+-]?[0-9]*(?:[.,]([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
+_TENTHS = re.compile(r"[+-]?[0-9]+/1(0+)")
 _EPSILON = 2.0**-52
+CALCULATOR = 1e-6  # of a unit: what numbers may be off that are read off a display
 
 
 @dataclass(frozen=True)
 class Written:
     """The numbers of one grid: value (NaN where nothing is to be marked), unit (0: exact), blank (booleans).
 
-    whole: every number was written without decimals.
+    whole: every number was written without decimals. half: how far arithmetic with decimals in it (1/1.73) may be off,
+    since each of them is known to its places; None where there is none.
     """
 
     value: Array
     unit: Array
     blank: Array
     whole: bool = False
+    half: Array | None = None
 
     def agrees(self, x: Array, room: Array | float = 0.0) -> Array:
         """|h - x| <= u/2, a tie either way; room is what x itself may be off. True where blank."""
         return self.blank | rounded(self.value, self.unit, x, room)
 
     def truncated(self, x: Array, room: Array | float = 0.0) -> Array:
-        """h is x cut towards zero after its last place. True where blank."""
-        return self.blank | cut(self.value, self.unit, x, room)
+        """h is x cut towards zero after its last place, not to a whole number unless x is one. True where blank."""
+        found = cut(self.value, self.unit, x, room)
+        if (self.unit >= 1).any():
+            with np.errstate(invalid="ignore"):
+                found = found & ~((self.unit >= 1) & (np.abs(x - np.rint(x)) > room_of(self.unit, x, x) + room))
+        explained: Array = self.blank | found
+        return explained
 
     def reproduced(self, x: Array, room: Array | float = 0.0) -> Array:
         """h is x rounded to its places (a tie either way) or cut: a computation of x explains h. True where blank."""
@@ -49,6 +61,8 @@ class Written:
         """Some number of [low, high] gives h, rounded or cut. True where blank."""
         h, u = self.value, self.unit
         noise = room_of(u, h, h)
+        if self.half is not None:
+            low, high = low - self.half, high + self.half
         with np.errstate(invalid="ignore"):
             # Cut from up to one unit farther from zero, rounded from half a unit on the other side.
             below = np.where(h > 0, low < h + u - noise, low <= h + u / 2 + noise) | (low <= h + u / 2 + noise)
@@ -61,7 +75,8 @@ class Written:
 
     def changed(self, change: Callable[[Array], Array]) -> Written:
         """The same numbers after a change of shape, or a part of them."""
-        return Written(change(self.value), change(self.unit), change(self.blank), self.whole)
+        half = None if self.half is None else change(self.half)
+        return Written(change(self.value), change(self.unit), change(self.blank), self.whole, half)
 
     @property
     def digits(self) -> Array:
@@ -87,11 +102,14 @@ def together(parts: Sequence[Written]) -> Written:
     """Several parts of one grid as one; of two that wrote the same cell the later one counts."""
     whole = parts[0]
     for part in parts[1:]:
+        halves = [each.half if each.half is not None else np.zeros(each.value.shape) for each in (whole, part)]
+        some = whole.half is not None or part.half is not None
         whole = Written(
             np.where(part.blank, whole.value, part.value),
             np.where(part.blank, whole.unit, part.unit),
             whole.blank & part.blank,
             whole.whole and part.whole,
+            np.where(part.blank, *halves) if some else None,
         )
     return whole
 
@@ -109,16 +127,10 @@ def cut(h: Array, u: Array, x: Array, room: Array | float = 0.0) -> Array:
     with np.errstate(invalid="ignore"):
         beyond = np.where(h == 0, np.abs(x), (x - h) * np.sign(h))
         noise = room_of(u, h, x) + room
-        # A number that reaches h + u but for noise has its own last place: it is not cut to h.
-        return (beyond >= -noise) & (beyond < u - noise)
-
-
-def near(written: Written, low: Array, high: Array) -> Array:
-    """h is one unit off what some number of [low, high] gives."""
-    h, u = written.value, written.unit
-    with np.errstate(invalid="ignore"):
-        found: Array = (h >= low - 1.5 * u * (1 + 1e-9)) & (h <= high + 1.5 * u * (1 + 1e-9))
-    return found
+        # A number that reaches h + u but for noise has its own last place: it is not cut to h. From below, somebody
+        # reads 1.0000 off a calculator where 0.9999999999 is meant.
+        found: Array = (beyond >= -noise - CALCULATOR * u) & (beyond < u - noise) | (h == x)
+        return found
 
 
 def room_of(u: Array, h: Array, x: Array) -> Array:
@@ -144,11 +156,48 @@ def as_written(
     else:
         # NaN stands for what is exact, and has no last place.
         last = np.array(_places(texts), dtype=np.float64).reshape(values.shape)
-        unit = np.nan_to_num(10.0 ** -(last if decimals is None else np.where(last < decimals, decimals, last)))
+        unit = np.nan_to_num(10.0 ** -(last if decimals is None else np.where(np.isnan(last), last, decimals)))
     whole = bool((unit[~blank] >= 1).all()) and not any("." in text or "," in text for text in texts if text)
+    half = np.array([_half(text) if text else 0.0 for text in texts]).reshape(values.shape)
+    of_arithmetic = half if half.any() else None
     if not blank.any():
-        return Written(values, unit, blank, whole)
-    return Written(np.where(blank, np.nan, values), np.where(blank, 0, unit), blank, whole)
+        return Written(values, unit, blank, whole, of_arithmetic)
+    return Written(np.where(blank, np.nan, values), np.where(blank, 0, unit), blank, whole, of_arithmetic)
+
+
+@lru_cache(maxsize=4096)
+def _half(text: str) -> float:
+    """How far the value of some arithmetic may be off, whose decimals are each known to their places: 1/1.73."""
+    if _spelled(text)[0] is not None or not any(mark in text for mark in ".,"):
+        return 0.0
+    try:
+        tree = parse_expression(decimal_spelling(text))
+    except ValueError:
+        return 0.0
+    ends = [_value_of(tree, signs) for signs in product((-1, 1), repeat=min(_OPERANDS, text.count(".")))]
+    return (max(ends) - min(ends)) / 2
+
+
+_OPERANDS = 6  # with decimals in one piece of arithmetic
+
+
+def _value_of(tree: Tree, signs: tuple[int, ...]) -> float:
+    """The value, each number with a point moved by half a unit as its sign says."""
+    left = iter(signs)
+
+    def number(text: str) -> float:
+        if "." not in text:
+            return float(text)
+        return float(text) + next(left, 0) * 0.5 * 10.0 ** -(_spelled(text)[0] or 0)
+
+    plain: dict[str, Callable[..., float]] = {
+        "number": number, "neg": operator.neg, "sqrt": math.sqrt, "exp": math.exp, "+": operator.add,
+        "-": operator.sub, "*": operator.mul, "/": operator.truediv, "^": operator.pow,
+    }  # fmt: skip
+    try:
+        return float(evaluate(tree, plain))
+    except (ArithmeticError, ValueError):
+        return math.nan
 
 
 def spelled(hand: float, unit: float) -> str:
@@ -179,7 +228,10 @@ def decimals_of(text: str) -> int | None:
 @lru_cache(maxsize=4096)
 def _spelled(text: str) -> tuple[int | None, bool]:
     """The decimals, and whether the number is written plainly, without a point (or an exponent)."""
-    match = _DECIMAL.fullmatch(decimal_spelling(text))
+    plain = decimal_spelling(text)
+    if tenths := _TENTHS.fullmatch(plain):
+        return len(tenths[1]), False  # 27/100 is 0.27
+    match = _DECIMAL.fullmatch(plain)
     if match is None or not any(c.isdigit() for c in text):
         return None, False
     return len(match[1] or "") - int(match[2] or 0), match[1] is None and match[2] is None

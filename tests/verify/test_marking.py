@@ -33,16 +33,20 @@ ROW = "scores: [[0, 1]]\nV: [[10, 0], [0, 20]]\nexpect:\n"
         ("  weights: [[0.28, 0.73]]", {"weights": "wrong"}),
         ("  weights: [[0.25, 0.73]]", {"weights": "wrong"}),
         ("  weights: [[0.3, 0.7]]\n  output: [[3.0, 14.0]]", {"weights": "agrees", "output": "follows"}),
-        # Within half a unit of 0.27 and 0.73, but not from them as written: 10 x 0.2689 and 20 x 0.7311.
+        # Not from 0.27 and 0.73 as written, but from all digits: 10 x 0.2689 and 20 x 0.7311.
         ("  weights: [[0.27, 0.73]]\n  output: [[2.69, 14.62]]", {"weights": "agrees", "output": "agrees"}),
-        ("  weights: [[0.27, 0.73]]\n  output: [[2.72, 14.65]]", {"weights": "agrees", "output": "follows"}),
+        ("  weights: [[0.27, 0.73]]\n  output: [[2.70, 14.60]]", {"weights": "agrees", "output": "follows"}),
+        # Within half a unit of 0.27 and 0.73, but from no numbers that anybody had.
+        ("  weights: [[0.27, 0.73]]\n  output: [[2.72, 14.65]]", {"weights": "agrees", "output": "wrong"}),
         ("  weights: [[0.27, 0.73]]\n  output: [[2.76, 14.62]]", {"weights": "agrees", "output": "wrong"}),
         # A slip is marked once: the output follows from it.
         ("  weights: [[0.37, 0.63]]\n  output: [[3.7, 12.6]]", {"weights": "wrong", "output": "follows"}),
-        # e^1 rounded to 2.7: 1 / 3.7 and 2.7 / 3.7
-        ("  weights: [[0.2703, 0.7297]]", {"weights": "follows"}),
+        # e^1 as 2.72: 1 / 3.72 and 2.72 / 3.72
+        ("  weights: [[0.2688, 0.7312]]", {"weights": "follows"}),
         # The same, but only one of the two: no habit gives both.
-        ("  weights: [[0.2703, 0.7311]]", {"weights": "wrong"}),
+        ("  weights: [[0.2688, 0.7309]]", {"weights": "wrong"}),
+        # e^1 as 2.7: nobody rounds to one place on the way to four.
+        ("  weights: [[0.2703, 0.7297]]", {"weights": "wrong"}),
         ("  exp: [[1.0, 2.7]]\n  sum: [[3.7]]\n  weights: [[0.2703, 0.7297]]",
          {"exp": "agrees", "sum": "agrees", "weights": "follows"}),
         ("  lse: [[1.313]]", {"lse": "agrees"}),
@@ -112,9 +116,11 @@ def test_points_where_numbers_are_whole(tmp_path: Path) -> None:
     assert result.steps[1].cells[0].from_hand == pytest.approx((0.2689414, 0.2689414), abs=1e-7)
 
 
-def test_from_hand_is_an_interval_behind_decimals(tmp_path: Path) -> None:
-    text = "scores: [[0.25, 1.25]]\nscale: 0.5\nexpect:\n  scaled: [[0.1, 0.6]]\n  weights: [[0.50, 0.62]]\n"
-    cell = checked(text, tmp_path).steps[1].cells[0]
+def test_from_hand_is_an_interval_behind_a_wrong_step(tmp_path: Path) -> None:
+    text = "scores: [[0.25, 1.25]]\nscale: 0.5\nexpect:\n  scaled: [[0.2, 0.7]]\n  weights: [[0.50, 0.62]]\n"
+    result = checked(text, tmp_path)
+    assert verdicts(result) == {"scaled": "wrong", "weights": "wrong"}
+    cell = result.steps[1].cells[0]
     # The differences of the scaled scores lie between 0.4 and 0.6.
     assert cell.from_hand == pytest.approx((1 / (1 + 2.718281828**0.6), 1 / (1 + 2.718281828**0.4)), abs=1e-8)
     assert cell.verdict == "wrong"
@@ -245,8 +251,6 @@ def test_rounded_inputs(tmp_path: Path) -> None:
         ("layout: columns\nscores: [[0, 5], [0, 5], [0, 5]]\n"
          "expect: {weights: [[0.33, 0.33], [0.33, 0.34], [0.33, 0.33]]}\n",
          "column 2 is written so as to sum to 1: 0.34 for 0.3333, one unit off"),
-        ("scores: [[0, 0]]\nexpect: {weights: [[0.51, 0.49]]}\n",
-         "row 1 is written so as to sum to 1: 0.51 for 0.5000 and 0.49 for 0.5000, one unit off"),
         ("tokens: [it, sat, on, mat, by]\nscores: [[5, 5, 5], [0, 0, 0], [1, 1, 1], [2, 2, 2], [0, 9, 0]]\n"
          "expect: {weights: [[0.33, 0.33, 0.33], [0.33, 0.33, 0.33], [0.3, 0.3, 0.3], [0.33, 0.33, 0.33],"
          " [0.00, 1.00, 0.00]]}\n",
@@ -261,7 +265,7 @@ def test_rounded_inputs(tmp_path: Path) -> None:
         ("Q: [[0.5, 0.5]]\nK: [[0.25, 0], [0.75, 0]]\nscore: dot\nexpect: {scores: [[0.12, 0.38]]}\n", "half-even"),
         ("Q: [[0.5, 0.5]]\nK: [[0.25, 0], [0.75, 0]]\nscore: dot\nexpect: {scores: [[0.12, 0.37]]}\n", "cutting"),
         ("scores: [[0, 1]]\nexpect: {weights: [[0.26, 0.73]]}\n", "1 number is cut, not rounded (0.26 for 0.26894)"),
-        ("scores: [[0, 1]]\nexpect: {weights: [[0.2703, 0.7297]]}\n", "the exponentials rounded to 1 place"),
+        ("scores: [[0, 1]]\nexpect: {weights: [[0.2688, 0.7312]]}\n", "follows with e rounded to 2 places"),
     ],
 )  # fmt: skip
 def test_notes(text: str, note: str, tmp_path: Path) -> None:
@@ -360,32 +364,33 @@ def test_reported_mistakes_are_wrong_at_their_place(
 
 
 @pytest.mark.parametrize(
-    "weights",
+    ("weights", "verdict"),
     [
-        "[[0.240331, 0.240091, 0.519578]]",
-        "[[0.236656, 0.236656, 0.526688]]",  # D12: the scores rounded to 1 decimal
-        "[[0.237288, 0.237288, 0.525424]]",  # the exponentials rounded to 1 decimal
+        ("[[0.240331, 0.240091, 0.519578]]", "agrees"),
+        ("[[0.239150, 0.239150, 0.521700]]", "rounded"),  # D12: the scores rounded to 2 decimals: 0.34, 0.34, 1.12
+        ("[[0.239661, 0.239661, 0.520678]]", "wrong"),
+        ("[[0.236656, 0.236656, 0.526688]]", "wrong"),  # to 1 decimal
     ],
 )
-def test_rounding_in_the_middle_is_no_slip(weights: str, tmp_path: Path) -> None:
+def test_rounding_in_the_middle(weights: str, verdict: str, tmp_path: Path) -> None:
     text = "Q: [[1]]\nK: [[0.345], [0.344], [1.116]]\nexpect:\n"
-    assert checked(f"{text}  weights: {weights}\n", tmp_path).verdict in ("agrees", "rounded")
+    assert checked(f"{text}  weights: {weights}\n", tmp_path).verdict == verdict
 
 
 def test_only_the_row_that_the_verdict_rests_on_is_noted(tmp_path: Path) -> None:
-    """Both rows sum to 1; the first one without help."""
+    """Both rows sum to 1, the first one without help. Of two numbers one does not go up while the other goes down."""
     text = "scores: [[0, 0, 0], [0, 0, 0]]\nexpect: {weights: [[0.333, 0.334, 0.333], [0.33, 0.33, 0.34]]}\n"
     right = "scores: [[0, 0], [0, 0]]\nexpect: {weights: [[0.50, 0.50], [0.51, 0.49]]}\n"
     assert [note.partition(" are ")[0] for note in checked(text, tmp_path).notes] == ["weights: 2 rows"]
-    assert [note.partition(" is ")[0] for note in checked(right, tmp_path).notes] == ["row 2"]
+    assert verdicts(checked(right, tmp_path)) == {"weights": "wrong"}
 
 
 def test_the_maximum_is_that_of_a_row_as_displayed(tmp_path: Path) -> None:
-    """e^0, e^-1.05 and e^-1.1, each rounded to one place: 1.0, 0.3, 0.3 of 1.6."""
+    """e^0, e^-1.05 and e^-1.1, each rounded to two places: 1.00, 0.35, 0.33 of 1.68."""
     for layout, scores, weights in (
-        ("rows", "[[2.1, 1.05, 1.0]]", "[[0.625, 0.1875, 0.1875]]"),
-        ("columns", "[[2.1], [1.05], [1.0]]", "[[0.625], [0.1875], [0.1875]]"),
+        ("rows", "[[2.1, 1.05, 1.0]]", "[[0.59524, 0.20833, 0.19643]]"),
+        ("columns", "[[2.1], [1.05], [1.0]]", "[[0.59524], [0.20833], [0.19643]]"),
     ):
         result = checked(f"layout: {layout}\nscores: {scores}\nexpect: {{weights: {weights}}}\n", tmp_path)
-        told = f"the exponentials, shifted by the {layout.removesuffix('s')}'s maximum rounded to 1 place"
+        told = f"the exponentials, shifted by the {layout.removesuffix('s')}'s maximum, rounded to 2 places"
         assert result.steps[0].reason == told
