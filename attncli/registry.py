@@ -7,7 +7,7 @@ its class. So help texts, completion, `attncli list`, the schema and the error m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -62,24 +62,13 @@ class Entry:
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
 
-@dataclass(kw_only=True, eq=False)
-class LooseEntry(Entry):
-    """An entry whose facts are a dict."""
-
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def made(cls, name: str, function: Callable[..., Any], formula: str = "", source: str = "", **facts: Any) -> Any:
-        return cls(name=name, function=function, formula=formula, source=source, facts=facts)
-
-
 E = TypeVar("E", bound=Entry)
 
 
 class Registry(Generic[E]):
     """A dict from name to entry, that is filled by a decorator and names its neighbours when asked for a stranger."""
 
-    def __init__(self, kind: str, entry: Callable[..., E] = LooseEntry.made) -> None:
+    def __init__(self, kind: str, entry: Callable[..., E]) -> None:
         self.kind = kind
         self.entry = entry
         self._entries: dict[str, E] = {}

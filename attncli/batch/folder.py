@@ -33,7 +33,7 @@ class Folder:
 
     def __post_init__(self) -> None:
         self.beside = self.how.format in BESIDE
-        self.suffix = WRITERS.find(self.how.format or "json").facts["suffix"]
+        self.suffix = WRITERS.find(self.how.format or "json").suffix
         if self.beside and (self.resume or self.force):
             self.journal = read_journal(self.path)
 

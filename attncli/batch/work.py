@@ -78,7 +78,7 @@ def _compute(task: Task, how: How, outcome: Outcome) -> None:
     stamp = Stamp(task.digest, _result(solved[-1].trace), worst)
     if how.format is not None:
         writer = WRITERS.find(how.format)
-        outcome.content = writer.function(_shown(problem, solved, how, writer.facts["shows"]), how, stamp)
+        outcome.content = writer.function(_shown(problem, solved, how, writer.shows), how, stamp)
     outcome.stamp = stamp
 
 

@@ -10,7 +10,7 @@ from attncli.batch.stamp import Stamp
 from attncli.errors import UsageError
 from attncli.pipeline.trace import Trace
 from attncli.problem.formats import encode
-from attncli.registry import Registry
+from attncli.registry import Entry, Registry
 from attncli.report.data import meta, parts
 from attncli.report.look import Look
 from attncli.report.nested import flat, nested
@@ -18,8 +18,20 @@ from attncli.report.renderers import render
 
 Shown = dict[str, tuple[Trace, Sequence[str]]]  # of each stage (the only one is "") its Trace and the steps wanted
 
-# One function for each format of results: (shown, how, stamp) -> bytes. `suffix` is that of its files.
-WRITERS = Registry("format")
+
+
+@dataclass(kw_only=True, eq=False)
+class WriterEntry(Entry):
+    """A format of a batch's results: function(shown, how, stamp) -> bytes.
+
+    suffix: of its files. shows: which steps where nobody says, as for what is printed.
+    """
+
+    suffix: str
+    shows: str
+
+
+WRITERS: Registry[WriterEntry] = Registry("format", WriterEntry)
 
 
 @dataclass(frozen=True)

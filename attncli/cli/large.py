@@ -51,14 +51,14 @@ class ByBlocks:
         self.top = options.get("top") if prints else None
         self.stats = prints and bool(options.get("stats"))
         self.format = options.get("format", "table")
-        facts = RENDERERS.find(self.format).facts
+        entry = RENDERERS.find(self.format)
         steps: list[str] = []
         if prints and self.top is None:
-            steps = shared.shown(options, self.plan) or default_steps(self.plan, facts.get("shows", "results"))
+            steps = shared.shown(options, self.plan) or default_steps(self.plan, entry.shows)
         for address in steps:
             self.plan.part(address)  # one that does not exist is told now
-        self.shown, self.data = (steps, []) if facts.get("elides") else ([], steps)
-        if facts.get("data") and steps:
+        self.shown, self.data = (steps, []) if entry.elides else ([], steps)
+        if entry.data and steps:
             writer(self.format, parts(self.plan, steps), {})  # what the format cannot hold is told now
         self.beside: Mapping[str, Any] = {}
         self.trace: Trace | None = None
@@ -117,8 +117,8 @@ class ByBlocks:
 
     def _by_rows(self, format: str, address: str) -> ByRows | None:
         """How a file of that format takes a step some rows at a time, if it can; in an .npz each step is an .npy."""
-        facts = FORMATS.find("npy" if format == "npz" else format).facts if format in FORMATS else {}
-        by_rows = facts.get("by_rows")
+        entry = FORMATS.find("npy" if format == "npz" else format) if format in FORMATS else None
+        by_rows = entry.by_rows if entry else None
         if by_rows is None:
             return None
         found: ByRows | None = by_rows(parts(self.plan, [address])[address], self.problem.layout, self.problem.options)
@@ -221,7 +221,7 @@ class ByBlocks:
         big: dict[str, tuple[str, Index | None, ByRows]] = {}
         for output, addresses in self.written.items():
             format = format_of(output.path.name)
-            if not format.facts.get("several") and self.is_big(addresses[0]):
+            if not format.several and self.is_big(addresses[0]):
                 how = self._by_rows(format.name, addresses[0])
                 assert how is not None
                 big[str(output.path)] = *self.plan.part(addresses[0]), how

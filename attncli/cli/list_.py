@@ -100,7 +100,8 @@ def _biases() -> list[dict[str, Any]]:
 
 
 def _mistakes() -> list[dict[str, Any]]:
-    from attncli.verify.diagnosis import MISTAKES
+    from attncli.verify import diagnosis  # noqa: F401  (it loads all of them)
+    from attncli.verify.mistakes import MISTAKES
 
     return [{"name": entry.name, "steps": ", ".join(entry.at), "help": entry.help} for entry in MISTAKES]
 
@@ -110,7 +111,7 @@ def _formats() -> list[dict[str, Any]]:
     from attncli.report.renderers import RENDERERS
 
     files = [
-        {"name": entry.name, "files": " ".join(entry.facts["suffixes"]), "printed": False, "help": entry.help}
+        {"name": entry.name, "files": " ".join(entry.suffixes), "printed": False, "help": entry.help}
         for entry in FORMATS
     ]
     by_name = {row["name"]: row for row in files}

@@ -29,7 +29,7 @@ class Output(NamedTuple):
     @property
     def several(self) -> bool:
         """Whether its format holds several steps."""
-        return bool(format_of(self.path.name).facts.get("several"))
+        return bool(format_of(self.path.name).several)
 
 
 class Outputs:

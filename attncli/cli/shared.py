@@ -240,7 +240,7 @@ def _refuse_mixtures(options: dict[str, Any]) -> None:
 
 def _is_data(options: dict[str, Any]) -> bool:
     """Whether a program is to read what is printed."""
-    return bool(RENDERERS.find(options.get("format", "table")).facts.get("data"))
+    return bool(RENDERERS.find(options.get("format", "table")).data)
 
 
 def _steps(problem: Problem, outputs: Outputs, prints: bool) -> list[str] | None:
@@ -254,7 +254,7 @@ def _steps(problem: Problem, outputs: Outputs, prints: bool) -> list[str] | None
         wanted.append("weights")
     elif options.get("show") is not None:
         wanted += options["show"]
-    elif RENDERERS.find(options.get("format", "table")).facts.get("shows", "results") == "all":
+    elif RENDERERS.find(options.get("format", "table")).shows == "all":
         return None
     else:
         wanted += ends

@@ -78,11 +78,11 @@ def _default(stages: Stages, name: str, every: bool) -> list[str]:
 
 def _printed(stages: Stages) -> Steps:
     """What goes to standard output; a format that holds one step gets that of --show, or the last stage's output."""
-    facts = RENDERERS.find(stages.options.get("format", "table")).facts
-    if facts.get("shows") == "last" and stages.options.get("show") is None:
+    entry = RENDERERS.find(stages.options.get("format", "table"))
+    if entry.shows == "last" and stages.options.get("show") is None:
         return _result(stages)
-    steps = steps_of(stages, every=facts.get("shows") == "all")
-    if facts.get("shows") == "last" and sum(map(len, steps.values())) != 1:
+    steps = steps_of(stages, every=entry.shows == "all")
+    if entry.shows == "last" and sum(map(len, steps.values())) != 1:
         named = ", ".join(f"{name}.{step}" for name, each in steps.items() for step in each)
         raise UsageError(f"{stages.options['format']} holds one step, not {named}", place="--show", hint="name one")
     return steps
@@ -107,13 +107,13 @@ def _shown(
 
     options = stages.options
     format = options.get("format", "table")
-    facts = RENDERERS.find(format).facts
-    if facts.get("shows") == "all" and steps:
+    entry = RENDERERS.find(format)
+    if entry.shows == "all" and steps:
         beside = {"check": marks} if marks else None
         yield nested({name: (solved[name].trace, each) for name, each in steps.items()}, format, beside)
         return
     for number, (name, each) in enumerate(steps.items()):
-        if facts.get("shows") != "last":
+        if entry.shows != "last":
             yield f"{chr(10) * bool(number)}{_heading(look_of(options).label(name), format)}\n\n"
         problem = replace(solved[name].problem, options={**options, "show": each})
         yield from results(problem, solved[name].trace)

@@ -196,7 +196,8 @@ def additive(
     W_q and W_k left out are the identity, w_v left out is ones: the form of framework layers.
     """
     q_h, k_h, w = hidden_layer(q, k, W_q, W_k, w_v)
-    return np.tanh(q_h[..., :, None, :] + k_h[..., None, :, :]) @ w
+    scores: Array = np.tanh(q_h[..., :, None, :] + k_h[..., None, :, :]) @ w
+    return scores
 
 
 @score(
@@ -262,7 +263,8 @@ def boxcar(q: Array, k: Array, *, radius: float = 1.0) -> Array:
 
     q: (..., n, d_k)   k: (..., m, d_k)   ->   (..., n, m)
     """
-    return within(_distances(q, k) / radius, 1.0)
+    inside: Array = within(_distances(q, k) / radius, 1.0)
+    return inside
 
 
 @score(

@@ -28,16 +28,16 @@ def problem_root(data: bytes, file: str, errors: list[AttnError]) -> Node:
 def _binary(data: bytes, file: str) -> AttnError | None:
     """What is wrong with a file that holds arrays, as its first bytes tell."""
     for entry in FORMATS:
-        suits = os.path.splitext(file)[1].lower() in ("", *entry.facts["suffixes"])
-        if suits and any(data.startswith(magic) for magic in entry.facts.get("magic", ())):
-            return _matrix(file, f".{entry.name}", several=bool(entry.facts.get("several")))
+        suits = os.path.splitext(file)[1].lower() in ("", *entry.suffixes)
+        if suits and any(data.startswith(magic) for magic in entry.magic):
+            return _matrix(file, f".{entry.name}", several=bool(entry.several))
     return None
 
 
 def _table(file: str) -> AttnError | None:
     """What is wrong with a file that is no tree, where its suffix is that of matrices."""
     suffix = os.path.splitext(file)[1].lower()
-    tables = [each for entry in FORMATS if entry.name not in ("yaml", "json") for each in entry.facts["suffixes"]]
+    tables = [each for entry in FORMATS if entry.name not in ("yaml", "json") for each in entry.suffixes]
     return _matrix(file, suffix) if suffix in tables else None
 
 

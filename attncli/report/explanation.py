@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from attncli.arithmetic.trees import Cell
-from attncli.registry import Registry
+from attncli.registry import Entry, Registry
 from attncli.report.look import Look
 from attncli.report.notation import LATEX, TEXT, Notation
 from attncli.report.numbers import spell_one
@@ -17,7 +17,7 @@ from attncli.working.lines import Group, Line
 if TYPE_CHECKING:
     from attncli.working.exact import Exact
 
-EXPLANATIONS = Registry("format of an explanation")
+EXPLANATIONS: Registry[Entry] = Registry("format of an explanation", Entry)
 
 
 @dataclass

@@ -5,24 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attncli.registry import Registry
 from attncli.report.look import Look, pad, widths, wrapped
 
 GAP = "  "
-
-
-def registry_rows(registry: Registry) -> list[dict[str, str]]:
-    """What a registry knows of each entry: name, parameters, formula, source, help."""
-    return [
-        {
-            "name": entry.name,
-            "parameters": ", ".join(_parameter(name, default) for name, default in entry.parameters.items()),
-            "formula": entry.formula,
-            "source": entry.source,
-            "help": entry.help,
-        }
-        for entry in registry
-    ]
 
 
 def listing(rows: Sequence[Mapping[str, Any]], look: Look) -> Iterator[str]:
@@ -44,12 +29,3 @@ def listing(rows: Sequence[Mapping[str, Any]], look: Look) -> Iterator[str]:
         yield texts[0]
         for key, text in zip(columns[1:], texts[1:], strict=True):
             yield from (wrapped(f"{key}: {text}", look, indent="    ") if text else [])
-
-
-def _parameter(name: str, default: Any) -> str:
-    """`W_q`, or `sigma=1.0` where there is a default, or `W_q (optional)` where that is None."""
-    import inspect
-
-    if default is inspect.Parameter.empty:
-        return name
-    return f"{name} (optional)" if default is None else f"{name}={default}"

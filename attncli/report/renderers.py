@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from attncli.pipeline.trace import Trace
-from attncli.registry import Registry
+from attncli.registry import Entry, Registry
 from attncli.report.look import Look
 from attncli.report.sheet import Sheet, sheets
 
-# Facts of a format: `shows`, see `default_steps`; `data`, it is UTF-8 whatever the terminal's encoding; `elides`, of
-# many rows and columns it shows the first and the last; `object`, it holds an object, to which more may be added.
 RESULTS = ("weights", "output", "weights_back", "output_back")
-RENDERERS = Registry("format")
+
+
+@dataclass(kw_only=True, eq=False)
+class RendererEntry(Entry):
+    """A format of results: function(trace, steps, look) gives pieces of text.
+
+    shows: see `default_steps`. data: it is UTF-8 whatever the terminal's encoding. elides: of many rows and columns it
+    shows the first and the last. object: it holds an object, to which more may be added.
+    """
+
+    shows: str = "results"
+    data: bool = False
+    elides: bool = False
+    object: bool = False
+
+
+RENDERERS: Registry[RendererEntry] = Registry("format", RendererEntry)
 renderer = RENDERERS
 
 
@@ -31,8 +46,8 @@ def render(
     than was asked for.
     """
     entry = RENDERERS.find(format)
-    chosen = list(steps) if steps is not None else default_steps(trace, entry.facts.get("shows", "results"))
-    if beside and entry.facts.get("object"):
+    chosen = list(steps) if steps is not None else default_steps(trace, entry.shows)
+    if beside and entry.object:
         yield from entry.function(trace, chosen, look, beside)
     else:
         yield from entry.function(trace, chosen, look)
@@ -43,7 +58,7 @@ def heading(title: str | None, options: Mapping[str, Any], look: Look) -> str:
     from attncli.report.markup import escape_latex, escape_markdown
 
     format = options.get("format") or "table"
-    if not title or (format in RENDERERS and RENDERERS.find(format).facts.get("data")):
+    if not title or (format in RENDERERS and RENDERERS.find(format).data):
         return ""
     label = look.label(title)
     if format == "markdown":

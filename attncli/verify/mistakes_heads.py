@@ -56,7 +56,8 @@ def heads_joined_other_order(given: Given) -> Changes:
 
 
 def _through_w_o(given: Given, joined: Array) -> Array:
-    return project("W_O", joined, given.frame.inputs.get("W_O"), given.frame.inputs.get("b_O"))
+    through: Array = project("W_O", joined, given.frame.inputs.get("W_O"), given.frame.inputs.get("b_O"))
+    return through
 
 
 @mistake("heads-averaged", at=("weights", "heads", "output"), simplicity=2)
@@ -110,4 +111,5 @@ def w_o_transposed(given: Given) -> Changes:
 
 
 def _joined(given: Given) -> Array:
-    return join_heads(given["heads"] if "heads" in given else given["weights"] @ given["v"])
+    joined: Array = join_heads(given["heads"] if "heads" in given else given["weights"] @ given["v"])
+    return joined

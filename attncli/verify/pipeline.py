@@ -100,7 +100,7 @@ class Pipeline:
 
     def projected(self, name: str, source: Array, weight: Array | None) -> Array:
         """Q, K or V from other data or another weight matrix; past ones in front. Raises ShapeError."""
-        made = project(name, source, weight, self.frame.inputs.get(f"b_{name}"))
+        made: Array = project(name, source, weight, self.frame.inputs.get(f"b_{name}"))
         past = self.frame.inputs.get(f"past_{name.lower()}")
         if past is None:
             return made

@@ -25,7 +25,7 @@ def _inputs(*leading: int) -> dict[str, np.ndarray]:
 
 
 def _how(shape: tuple[int, ...], format: str = "npy", layout: str = "rows", **labels: list[str]) -> Any:
-    return FORMATS.find(format).facts["by_rows"](Matrix(np.broadcast_to(0.0, shape), **labels), layout)
+    return FORMATS.find(format).by_rows(Matrix(np.broadcast_to(0.0, shape), **labels), layout)
 
 
 @pytest.mark.parametrize("layout", ["rows", "columns"])

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from attncli.errors import AttnError, InputError, MachineError, Place, ShapeError, unknown
 from attncli.problem.formats.base import (
     FORMATS,
+    FormatEntry,
     Part,
     ReadOptions,
     Source,
@@ -20,7 +21,6 @@ from attncli.problem.formats.base import (
     open_source,
 )
 from attncli.problem.matrix import Matrix
-from attncli.registry import LooseEntry as Entry
 
 __all__ = [
     "FORMATS",
@@ -64,7 +64,7 @@ def read_matrix(
         return _inline(spec, options)
     source, name = _source(spec, base, stdin)
     entry = _format(source, spec, options)
-    if name is None and (describe := entry.facts.get("describe")) is not None:
+    if name is None and (describe := entry.describe) is not None:
         names = _understood(entry, source, options, lambda: describe(source))
         _pick(names, None, source.file)  # raises where there are several, before any is unpacked
     matrix = _pick(_arrays(entry, source, options, name), name, source.file)
@@ -104,17 +104,17 @@ def described(spec: str, *, stdin: Stdin | None = None) -> dict[str, Matrix] | N
         return None
     source, name = _source(spec, None, stdin)
     entry = None if source.stream is not None else _format(source, spec, ReadOptions())
-    describe = None if entry is None or name is not None else entry.facts.get("describe")
+    describe = None if entry is None or name is not None else entry.describe
     return _understood(entry, source, ReadOptions(), lambda: describe(source)) if entry and describe else None
 
 
-def _arrays(entry: Entry, source: Source, options: ReadOptions, name: str | None) -> dict[str, Matrix]:
+def _arrays(entry: FormatEntry, source: Source, options: ReadOptions, name: str | None) -> dict[str, Matrix]:
     """What the format's reader gives, all or the one of that name."""
     return _understood(entry, source, options, lambda: entry.function(source, options, name))
 
 
 def _understood(
-    entry: Entry, source: Source, options: ReadOptions, read: Callable[[], dict[str, Matrix]]
+    entry: FormatEntry, source: Source, options: ReadOptions, read: Callable[[], dict[str, Matrix]]
 ) -> dict[str, Matrix]:
     """What was read. Raises what is wrong, and where the file is of another format than its name says, that."""
     try:
@@ -134,20 +134,20 @@ def writer(format_name: str, steps: Mapping[str, Part], meta: Mapping[str, Any])
     Raises InputError where the format cannot hold these steps, before anything is written.
     """
     entry = format_of(format_name)
-    if not entry.facts.get("several"):
+    if not entry.several:
         if len(steps) != 1:
             raise InputError(
                 f"{entry.name} holds one array, not {len(steps)}: {', '.join(steps)}",
                 hint="name one of them, or write .npz, .json or .yaml, which hold several",
             )
-        (name, part), axes = next(iter(steps.items())), entry.facts.get("axes")
+        (name, part), axes = next(iter(steps.items())), entry.axes
         if axes is not None and part.array.ndim > axes:
             shape, first = part.array.shape, ",".join("1" for _ in part.array.shape[axes:])
             raise ShapeError(
                 f"{name} has {part.array.ndim} axes {shape}, {entry.name} holds {axes}",
                 hint=f"ask for one matrix of it, such as {name}[{first}], or write .npz, .npy or .json",
             )
-    return lambda stream: entry.facts["write"](stream, steps, meta)
+    return lambda stream: entry.write(stream, steps, meta)
 
 
 def encode(format_name: str, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> bytes:
@@ -195,7 +195,7 @@ def _read_stdin() -> bytes:
     return sys.stdin.buffer.read()
 
 
-def _format(source: Source, spec: str, options: ReadOptions) -> Entry:
+def _format(source: Source, spec: str, options: ReadOptions) -> FormatEntry:
     """By suffix; what comes through a pipe by the option, or by its first bytes."""
     if source.stream is None or Path(source.file).suffix.lower() in known_suffixes():
         return format_of(Path(source.file).name, place=Place(source.file))
@@ -204,7 +204,7 @@ def _format(source: Source, spec: str, options: ReadOptions) -> Entry:
     data = source.read()
     source.stream = lambda: data
     for entry in FORMATS:
-        if any(data.startswith(magic) for magic in entry.facts.get("magic", ())):
+        if any(data.startswith(magic) for magic in entry.magic):
             return entry
     names = "|".join(FORMATS.names())
     raise InputError("the format is not known", place=Place(source.file), hint=f"tell it with --stdin-format {names}")

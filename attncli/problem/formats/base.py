@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attncli import ledger
 from attncli.errors import AttnError, InputError, MachineError, Place, nearest
@@ -14,19 +15,33 @@ from attncli.escapes import shown
 from attncli.lazy import Array, np, pattern
 from attncli.problem.matrix import Matrix
 from attncli.record import record
-from attncli.registry import LooseEntry as Entry
-from attncli.registry import Registry
-
-# A format is one file of this folder: `@FORMATS(name, suffixes=(".x",), write=writer)` over its reader.
-# reader(source, options, name) -> dict[str, Matrix], "" naming the only array of a format without names;
-#   `name` is the array that is wanted, or None for all.
-# writer(stream, steps, meta): steps is dict[str, Part], one step only where `several` is not given as True.
-# `by_rows`, if given, is by_rows(part, layout, options) -> ByRows | None: how a step, which is (n, m) in the layout
-#   rows, goes into a file some rows at a time, if it can; of the part the numbers are not looked at.
-FORMATS = Registry("format")
+from attncli.registry import Entry, Registry
 
 # What is written of a matrix is its array and its labels.
 Part = Matrix
+
+
+@dataclass(kw_only=True, eq=False)
+class FormatEntry(Entry):
+    """A format of files, one module of this folder: function(source, options, name) -> dict[str, Matrix] reads it.
+
+    name: the array that is wanted, or None for all; "" names the only array of a format without names.
+    write: writes (stream, steps, meta), steps being dict[str, Part], one alone unless `several`.
+    by_rows: (part, layout, options) -> ByRows | None: how a step, (n, m) in the layout rows, goes into a file some rows
+    at a time, if it can; of the part the numbers are not looked at. describe: what is in a file, without its numbers.
+    axes: how many at most. magic: what its files begin with.
+    """
+
+    suffixes: tuple[str, ...]
+    write: Callable[..., None]
+    several: bool = False
+    by_rows: Callable[..., Any] | None = None
+    describe: Callable[..., Any] | None = None
+    axes: int | None = None
+    magic: tuple[bytes, ...] = ()
+
+
+FORMATS: Registry[FormatEntry] = Registry("format", FormatEntry)
 
 
 class ByRows(NamedTuple):
@@ -149,11 +164,11 @@ def os_error(error: OSError | ValueError, file: str, doing: str) -> AttnError:
     return InputError(f"could not {doing} it: {reason}", place=Place(file))
 
 
-def format_of(name: str, *, place: Place | str | None = None) -> Entry:
+def format_of(name: str, *, place: Place | str | None = None) -> FormatEntry:
     """The format of a file name, suffix or format name: "out.npz", ".npz" and "npz" alike. Raises InputError."""
     suffix = (os.path.splitext(name)[1] or (name if name.startswith(".") else "")).lower()
     for entry in FORMATS:
-        if suffix in entry.facts["suffixes"] or (not suffix and name.lower() == entry.name):
+        if suffix in entry.suffixes or (not suffix and name.lower() == entry.name):
             return entry
     known = ", ".join(known_suffixes())
     what = f"the suffix {suffix!r} names no format" if suffix else "the format is not told by a suffix"
@@ -162,7 +177,7 @@ def format_of(name: str, *, place: Place | str | None = None) -> Entry:
 
 def known_suffixes() -> list[str]:
     """The suffixes of all formats."""
-    return [suffix for entry in FORMATS for suffix in entry.facts["suffixes"]]
+    return [suffix for entry in FORMATS for suffix in entry.suffixes]
 
 
 def near_file(path: Path) -> str | None:

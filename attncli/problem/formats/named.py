@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import AttnError, InputError, Place
-from attncli.problem.formats.base import FORMATS, ReadOptions, Source
-from attncli.registry import LooseEntry
+from attncli.problem.formats.base import FORMATS, FormatEntry, ReadOptions, Source
 
 
 class Kind(NamedTuple):
@@ -41,13 +40,13 @@ _TEXTS = ("json", "csv", "txt", "yaml")
 _MOST_TEXT = 1 << 20  # bytes that are tried as text of another format
 
 
-def misnamed(error: AttnError, source: Source, entry: LooseEntry, options: ReadOptions) -> AttnError:
+def misnamed(error: AttnError, source: Source, entry: FormatEntry, options: ReadOptions) -> AttnError:
     """What is wrong with a file that its format's reader refused: that it is of another, or else the reader's error."""
     data = _start(source)
     kind = _kind(data, source)
     place = Place(source.file)
     damaged = kind is _DAMAGED and entry.name == "npz"
-    if kind is None or kind.format == entry.name or data[:4] in entry.facts.get("magic", ()) or damaged:
+    if kind is None or kind.format == entry.name or data[:4] in entry.magic or damaged:
         other = None if kind is not None else _other_text(data, source, entry, options)
         if other is None:
             return error
@@ -95,7 +94,7 @@ def _zipped(data: bytes, source: Source) -> Kind | None:
         "a zip archive", None, _PACKED)
 
 
-def _other_text(data: bytes, source: Source, entry: LooseEntry, options: ReadOptions) -> LooseEntry | None:
+def _other_text(data: bytes, source: Source, entry: FormatEntry, options: ReadOptions) -> FormatEntry | None:
     """The text format that reads the bytes of what is named as another, plain numbers without labels."""
     if len(data) > _MOST_TEXT or entry.name in ("yaml", "json") or not data.strip():
         return None
@@ -112,9 +111,9 @@ def _other_text(data: bytes, source: Source, entry: LooseEntry, options: ReadOpt
     return None
 
 
-def _called(file: str, entry: LooseEntry) -> str:
-    return str(Path(file).with_suffix(entry.facts["suffixes"][0]))
+def _called(file: str, entry: FormatEntry) -> str:
+    return str(Path(file).with_suffix(entry.suffixes[0]))
 
 
-def _suffix(entry: LooseEntry) -> str:
-    return str(entry.facts["suffixes"][0])
+def _suffix(entry: FormatEntry) -> str:
+    return str(entry.suffixes[0])
