@@ -256,4 +256,4 @@ def _is_ready(array: Array, dtype: Any) -> bool:
 
 def _ready(array: Array, dtype: Any) -> Array:
     with np.errstate(over="ignore"):
-        return array if _is_ready(array, dtype) else np.ascontiguousarray(array, dtype)
+        return array if _is_ready(array, dtype) else np.require(array, dtype, ["C", "ALIGNED"])
