@@ -19,6 +19,7 @@
 #define COUNT(x) (sizeof(x) / sizeof(*(x)))
 
 enum { KEYS = 128 };                       /* of a tile: the same everywhere, since digits depend on it */
+enum { STRIP = 16 };                       /* numbers of a row that are turned at once */
 enum { SEES = 1, STRANGE = 2, EMPTY = 1 }; /* marks of a query; its state is 0, EMPTY or STRANGE */
 
 /* A matrix: strides between rows and between the numbers of a row, counted in numbers. */
@@ -77,10 +78,14 @@ static const double POWERS_D[] = {0.69314718055994530942,     0.2402265069591010
 #define BASE "x86-64"
 #define BASE_R 4
 #define BASE_N 2 /* 16 registers */
-#else
+#elif defined(__aarch64__)
 #define BASE "arm64"
 #define BASE_R 8
 #define BASE_N 3 /* 32 registers */
+#else
+#define BASE "generic"
+#define BASE_R 4
+#define BASE_N 2
 #endif
 
 #define LEVEL _base
