@@ -130,13 +130,15 @@ static int take(PyObject *from, const char *name, const char *formats, int axes,
   return fits;
 }
 
-/* The matrix in a buffer, which has to have as many rows and columns as that. */
-static int table(const Py_buffer *x, const char *name, ptrdiff_t rows, ptrdiff_t columns, Table *to) {
+/* The matrix in a buffer, which has to have as many rows and columns as that, or one in place of many where it may. */
+static int table(const Py_buffer *x, const char *name, ptrdiff_t rows, ptrdiff_t columns, int one, Table *to) {
   *to = (Table){0};
   if (!x->buf) return 1;
-  *to = (Table){x->buf, x->strides[0] / x->itemsize, x->strides[1] / x->itemsize};
-  if (x->shape[0] == rows && x->shape[1] == columns) return 1;
-  PyErr_Format(PyExc_ValueError, "%s: (%zd, %zd) is expected, not (%zd, %zd)", name, rows, columns, x->shape[0], x->shape[1]);
+  const int single_row = one && x->shape[0] == 1, single_column = one && x->shape[1] == 1;
+  *to = (Table){x->buf, single_row ? 0 : x->strides[0] / x->itemsize, single_column ? 0 : x->strides[1] / x->itemsize};
+  if ((single_row || x->shape[0] == rows) && (single_column || x->shape[1] == columns)) return 1;
+  PyErr_Format(PyExc_ValueError, "%s: (%zd, %zd) is expected, not (%zd, %zd)", name, rows, columns, x->shape[0],
+               x->shape[1]);
   return 0;
 }
 
@@ -169,10 +171,10 @@ static PyObject *attend(PyObject *module, PyObject *arguments) {
     goto end;
   }
   job.n = b[Q].shape[0], job.d = b[Q].shape[1], job.m = b[K].shape[0], job.dv = b[V].shape[1];
-  if (!table(b + Q, "q", job.n, job.d, &job.q) || !table(b + K, "k", job.m, job.d, &job.k) ||
-      !table(b + V, "v", job.m, job.dv, &job.v) || !table(b + OUT, "out", job.n, job.dv, &job.out) ||
-      !table(b + WEIGHTS, "weights", job.n, job.m, &job.weights) || !table(b + BIAS, "bias", job.n, job.m, &job.bias) ||
-      !table(b + SHOWN, "shown", job.n, job.m, &job.shown))
+  if (!table(b + Q, "q", job.n, job.d, 0, &job.q) || !table(b + K, "k", job.m, job.d, 0, &job.k) ||
+      !table(b + V, "v", job.m, job.dv, 0, &job.v) || !table(b + OUT, "out", job.n, job.dv, 0, &job.out) ||
+      !table(b + WEIGHTS, "weights", job.n, job.m, 0, &job.weights) ||
+      !table(b + BIAS, "bias", job.n, job.m, 1, &job.bias) || !table(b + SHOWN, "shown", job.n, job.m, 1, &job.shown))
     goto end;
   job.lse = b[LSE].buf, job.states = b[STATES].buf, job.ranges = b[RANGES].buf, job.slots = 1;
   if ((job.lse && b[LSE].shape[0] != job.n) || b[STATES].shape[0] != job.n) {
@@ -181,8 +183,8 @@ static PyObject *attend(PyObject *module, PyObject *arguments) {
   }
   if (job.ranges) {
     const Py_ssize_t *shape = b[RANGES].shape, *strides = b[RANGES].strides;
-    job.slots = shape[1], job.range_stride = strides[0] / 8;
-    if (b[RANGES].itemsize != 8 || shape[0] != job.n || shape[2] != 2 || (shape[1] > 1 && strides[1] != 16)) {
+    job.slots = shape[1], job.range_stride = shape[0] == 1 ? 0 : strides[0] / 8;
+    if (b[RANGES].itemsize != 8 || (shape[0] != 1 && shape[0] != job.n) || shape[2] != 2 || (shape[1] > 1 && strides[1] != 16)) {
       PyErr_SetString(PyExc_ValueError, "ranges: (n, ranges of a query, 2) of int64 is expected");
       goto end;
     }

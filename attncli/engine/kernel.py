@@ -44,6 +44,13 @@ def available() -> str | None:
     return next((name for name in _levels() if asked in (None, "", name)), None)
 
 
+def _level() -> int:
+    name = available()
+    if name is None:
+        raise RuntimeError("there is no compiled engine")
+    return _levels()[name]
+
+
 @dataclass(frozen=True)
 class Unit:
     """Rows start:stop of one sequence and head, which is an index of all leading axes."""
@@ -103,11 +110,13 @@ class Softmax:
     ) -> None:
         self.q, self.k, self.dtype = q, k, q.dtype.newbyteorder("=")
         self.v = np.empty((*k.shape[:-1], 0), self.dtype) if v is None else v
-        self.ranges, self.bias, self.shown = ranges, bias, shown
+        self.ranges = None if ranges is None else np.ascontiguousarray(ranges, np.int64)
+        self.bias, self.shown = bias, shown
         self.scale, self.softcap = float(scale), float(softcap or 0)
         self.n, self.m = q.shape[-2], k.shape[-2]
         self.lead = _broadcast(x.shape[:-2] for x in (q, k, self.v))
         self.sinks = np.broadcast_to(np.asarray(-math.inf if sink is None else sink, float), self.lead)
+        self._level = _level()
         self._lock = threading.Lock()
         self._converted: dict[str, tuple[Index, Array]] = {}
 
@@ -129,12 +138,9 @@ class Softmax:
         """Compute a block: out (r, d_v), states (r,) uint8, lse (r,), weights (r, m). From any thread."""
         from attncli.engine import _tile
 
-        name = available()
-        if name is None:
-            raise RuntimeError("there is no compiled engine")
-        rows, shape = slice(unit.start, unit.stop), (unit.stop - unit.start, self.m)
+        rows = slice(unit.start, unit.stop)
         _tile.attend(
-            _levels()[name],
+            self._level,
             _ready(self.q[_spot(self.q, self.lead, unit.index)][rows], self.dtype),
             self._whole("k", self.k, unit.index),
             self._whole("v", self.v, unit.index),
@@ -142,12 +148,12 @@ class Softmax:
             weights,
             lse,
             states,
-            self._ranges(unit),
-            self._table(self.bias, unit, shape, self.dtype),
-            self._table(self.shown, unit, shape, np.dtype(bool)),
+            None if self.ranges is None else _rows(self.ranges[_spot(self.ranges, self.lead, unit.index, 3)], rows),
+            self._table(self.bias, unit.index, rows, self.dtype),
+            self._table(self.shown, unit.index, rows, np.dtype(bool)),
             self.scale,
             self.softcap,
-            float(self.sinks[unit.index]),
+            self.sinks[unit.index],
         )
 
     def rows_of_weights(self, rows: int = 64) -> Iterator[Rows]:
@@ -175,19 +181,8 @@ class Softmax:
                 known = self._converted[name] = spot, _ready(own, self.dtype)
             return known[1]
 
-    def _ranges(self, unit: Unit) -> Array | None:
-        if self.ranges is None:
-            return None
-        own = self.ranges[_spot(self.ranges, self.lead, unit.index, trailing=3)]
-        own = np.ascontiguousarray(own if len(own) == 1 else own[unit.start : unit.stop], np.int64)
-        return np.broadcast_to(own, (unit.stop - unit.start, *own.shape[1:]))
-
-    def _table(self, table: Array | None, unit: Unit, shape: tuple[int, int], dtype: Any) -> Array | None:
-        if table is None:
-            return None
-        own = table[_spot(table, self.lead, unit.index)]
-        own = own if len(own) == 1 else own[unit.start : unit.stop]
-        return np.broadcast_to(_ready(own, dtype), shape)
+    def _table(self, table: Array | None, index: Index, rows: slice, dtype: Any) -> Array | None:
+        return None if table is None else _ready(_rows(table[_spot(table, self.lead, index)], rows), dtype)
 
 
 def attend_softmax(
@@ -241,11 +236,17 @@ def _broadcast(leads: Iterable[Index]) -> Index:
 def _spot(array: Array, lead: Index, index: Index, trailing: int = 2) -> Index:
     """Where an array has what belongs to one sequence and head."""
     axes = array.shape[:-trailing]
+    if not axes:
+        return ()
     own = index[len(index) - len(axes) :]
-    spot = [0 if size == 1 else i for i, size in zip(own, axes, strict=True)]
-    if axes:
-        spot[-1] = own[-1] * axes[-1] // lead[-1]
-    return tuple(spot)
+    batch = (0 if size == 1 else i for i, size in zip(own[:-1], axes[:-1], strict=True))
+    return (*batch, own[-1] * axes[-1] // lead[-1])
+
+
+def _rows(table: Array, rows: slice) -> Array:
+    """Some rows of a table, or the one that stands for all."""
+    some: Array = table if len(table) == 1 else table[rows]
+    return some
 
 
 def _is_ready(array: Array, dtype: Any) -> bool:
@@ -255,5 +256,7 @@ def _is_ready(array: Array, dtype: Any) -> bool:
 
 
 def _ready(array: Array, dtype: Any) -> Array:
-    with np.errstate(over="ignore"):
-        return array if _is_ready(array, dtype) else np.require(array, dtype, ["C", "ALIGNED"])
+    if _is_ready(array, dtype):
+        return array
+    with np.errstate(over="ignore"):  # what is too large for the dtype is told as not finite
+        return np.require(array, dtype, ["C", "ALIGNED"])
