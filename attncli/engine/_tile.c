@@ -46,6 +46,11 @@ static const double POWERS_D[] = {0.69314718055994530942,     0.2402265069591010
                                   0.000015252733633663804715, 1.3215438672114912607e-6, 1.0178160181103905966e-7,
                                   7.0732580594072387144e-9,   4.4388382206649069295e-10};
 
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
 #define GLUE_(a, b) a##b
 #define GLUE(a, b) GLUE_(a, b)
 #define V_(name) GLUE(name, SUFFIX)
