@@ -1,4 +1,4 @@
-"""BLAS held to one thread, and how many it has otherwise."""
+"""BLAS held to one thread."""
 
 from __future__ import annotations
 
@@ -26,15 +26,6 @@ def single_blas() -> Iterator[None]:
         with _lock:
             for library, scope in held:
                 library.release(scope)
-
-
-def thread_count() -> int:
-    """As many threads as BLAS would use, which heeds OMP_NUM_THREADS and the like, and the cores we may use."""
-    import os
-
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with _lock:
-        return max(1, min([*(library.threads() for library in _libraries()), cores]))
 
 
 class _Library:
@@ -68,10 +59,6 @@ class _Library:
         else:
             self.set(before)
 
-    def threads(self) -> int:
-        """The count, as it will be again after the holds."""
-        hold = self.holds.get(None) or self.holds.get(threading.get_ident())
-        return hold[1] if hold else self.count()
 
 
 @cache

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
+from attncli.engine.blas import single_blas
 from attncli.engine.blocks import BlockedAttention, Unit
-from attncli.engine.threads import Progress, on_threads
+from attncli.engine.compiled import compiled
+from attncli.engine.threads import Progress, on_threads, thread_count
 from attncli.lazy import Array, np
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.trace import Trace, wanted
+
+_EMPTY, _STRANGE = 1, 2  # states of a query, as the kernel tells them
 
 
 def attend_by_blocks(
@@ -28,31 +32,41 @@ def attend_by_blocks(
     blocked = BlockedAttention(inputs, config)
     shape = blocked.shape
     output = blocked.empty_output(shape.n) if blocked.at.has("V") else None
-    lse = np.empty((*shape.lead, shape.n, 1), blocked.dtype) if "lse" in keep and blocked.at.has("lse") else None
+    lse = np.empty((*shape.lead, shape.n), blocked.dtype) if "lse" in keep and blocked.at.has("lse") else None
+    kernel = compiled(blocked)
 
-    def worker() -> Callable[[Unit], None]:
-        def by_rows(unit: Unit) -> None:
-            block, part = blocked.block(unit), slice(unit.start, unit.stop)
-            if output is not None:
-                output[unit.index][part] = block["attended"][0]
-            if lse is not None:
-                lse[unit.index][part] = block["lse"][0]
+    def by_rows(unit: Unit) -> None:
+        """By the definition, some rows at a time."""
+        with single_blas():
+            for start in range(unit.start, unit.stop, blocked.block_rows()):
+                block = blocked.block(Unit(unit.index, start, min(start + blocked.block_rows(), unit.stop)))
+                part = slice(block.rows.start, block.rows.stop)
+                if output is not None:
+                    output[unit.index][part] = block["attended"][0]
+                if lse is not None:
+                    lse[unit.index][part] = block["lse"][0, :, 0]
 
-        return by_rows
+    def by_kernel(unit: Unit) -> None:
+        assert kernel is not None
+        assert output is not None
+        part = slice(unit.start, unit.stop)
+        states = np.empty(unit.stop - unit.start, np.uint8)
+        kernel.attend(unit, output[unit.index][part], states, None if lse is None else lse[unit.index][part])
+        empty = states == _EMPTY
+        if (states == _STRANGE).any() or (config.empty_rows not in ("zero", "error") and empty.any()):
+            by_rows(unit)
+        else:
+            blocked.empty[unit.index][part, 0] = empty
 
-    units = blocked.units(min(rows or blocked.block_rows(), blocked.block_rows()))
+    work = by_rows if kernel is None else by_kernel
+    most = blocked.block_rows() if kernel is None else kernel.block_rows()
+    units = blocked.units(min(rows or most, most))
     if config.masks:
-        units = _heavy_outside(units)
-    on_threads(units, worker, progress)
+        units = sorted(units, key=lambda unit: -unit.start)  # under a causal mask the last rows have most to do
+    on_threads(units, work, thread_count() if kernel is None else kernel.threads(), progress)
     blocked.tell()
     if output is not None:
         blocked.finish(output)
     if lse is not None:
-        blocked.steps["lse"] = lse
+        blocked.steps["lse"] = lse[..., None]
     return blocked.trace(keep)
-
-
-def _heavy_outside(units: list[Unit]) -> list[Unit]:
-    """Last rows first, as threads take units from both ends: under a causal mask these have most to do."""
-    last_first = sorted(units, key=lambda unit: -unit.start)
-    return last_first[::2] + last_first[1::2][::-1]

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 
+from attncli.engine.blas import single_blas
 from attncli.engine.blocks import BlockedAttention, Index, Unit
+from attncli.engine.compiled import compiled
 from attncli.engine.plan import is_small
-from attncli.engine.threads import in_order
+from attncli.engine.threads import in_order, thread_count
 from attncli.errors import InputError
 from attncli.lazy import Array, np
 from attncli.pipeline.config import AttentionConfig
@@ -44,6 +46,8 @@ class Stream:
         self._asked = (*self.steps, *self._held, *([VISIBLE] if visible else []))
         if parts is not None and blocked.shape.heads is None:
             parts = {(*index, 0) for index in parts}
+        known = {"weights", "attended", "lse"}.issuperset(self._asked)
+        self._kernel = compiled(blocked) if known else None
         self._units = blocked.units(blocked.block_rows(), only, parts)
 
     def _shown(self, index: Index) -> Index:
@@ -92,7 +96,7 @@ class Stream:
         return (*index, slice(start, start + unit.stop - unit.start))
 
     def __iter__(self) -> Generator[tuple[Unit, dict[str, Array]], None, None]:
-        for unit, found in in_order(self._units, self._compute):
+        for unit, found in in_order(self._units, self._compute, thread_count()):
             for step, held in self._held.items():
                 held[self._place(unit.index, unit)] = found.pop(step)
             yield Unit(self._shown(unit.index), unit.start, unit.stop), found
@@ -114,12 +118,33 @@ class Stream:
         return trace
 
     def _compute(self, unit: Unit) -> tuple[Unit, dict[str, Array]]:
-        block = self.blocked.block(unit)
-        with np.errstate(all="ignore"):
-            found = {step: block["visible" if step == VISIBLE else step][0] for step in self._asked}
+        found = self._by_kernel(unit) if self._kernel is not None else None
+        if found is not None:
+            return unit, found
+        with single_blas(), np.errstate(all="ignore"):
+            block = self.blocked.block(unit)
+            found = {step: _matrix(block["visible" if step == VISIBLE else step]) for step in self._asked}
             if block.has("exp") and {"exp", "sum"} & found.keys() and np.isposinf(block["exp"]).any():
                 self.blocked.overflowed()
         return unit, found
+
+
+    def _by_kernel(self, unit: Unit) -> dict[str, Array] | None:
+        """The same by the compiled kernel; None where rows are left to the definition."""
+        kernel, rows = self._kernel, unit.stop - unit.start
+        assert kernel is not None
+        weights, states = np.empty((rows, self.blocked.shape.m), self.dtype), np.empty(rows, np.uint8)
+        attended, lse = np.empty((rows, kernel.v.shape[-1]), self.dtype), np.empty(rows, self.dtype)
+        kernel.attend(unit, attended, states, lse, weights)
+        if states.any():
+            return None
+        found = {"weights": weights, "attended": attended, "lse": lse[:, None]}
+        return {step: found[step] for step in self._asked}
+
+
+def _matrix(x: Array) -> Array:
+    """Without the axes of one in front."""
+    return x.reshape(x.shape[-2:])
 
 
 def stream(

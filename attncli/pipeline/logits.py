@@ -86,7 +86,7 @@ def kernel(at: State) -> Any:
     return never_negative(at["similarity"]) if at.score.kernel == "value" else np.exp(at["similarity"])
 
 
-@step("scores", line="logits", moments=True, axes=QUERY_KEY, per_head=True, begins=True, when=always, formula="f(q, k)",
+@step("scores", fast=True, line="logits", moments=True, axes=QUERY_KEY, per_head=True, begins=True, when=always, formula="f(q, k)",
       told=_told_scores,
       about="f(q, k), raw", shape="n x m")  # fmt: skip
 def scores(at: State) -> Any:
@@ -172,7 +172,7 @@ def _told_scale(at: State) -> tuple[str, str]:
     return f"scores / {below}", rf"\frac{{\mathit{{scores}}}}{{{drawn}}}"
 
 
-@step("scaled", line="logits", moments=True, axes=QUERY_KEY, per_head=True, begins=True, when=is_scaled, formula="scores x scale",
+@step("scaled", fast=True, line="logits", moments=True, axes=QUERY_KEY, per_head=True, begins=True, when=is_scaled, formula="scores x scale",
       told=_told_scale, about="scores x scale", shape="n x m", comes_of="it comes of --scale", settings=("scale", "temperature", "d_k"))  # fmt: skip
 def scaled(at: State) -> Any:
     """scores x scale: for scaled-dot, and where a scale or temperature was given."""
@@ -181,7 +181,7 @@ def scaled(at: State) -> Any:
     return within_support(at, scaled_by(at.before("scaled"), at.scalar(at["scale"]), width, at.config.temperature))
 
 
-@step("capped", line="logits", axes=QUERY_KEY, per_head=True, when=lambda at: at.config.softcap is not None,
+@step("capped", fast=True, line="logits", axes=QUERY_KEY, per_head=True, when=lambda at: at.config.softcap is not None,
       formula="c tanh(s / c)", latex=r"c \tanh(s / c)", about="c tanh(s / c), soft cap c", shape="n x m",
       source="Bello et al. 2017, arXiv:1611.09940", comes_of="it comes of --softcap", settings=("softcap",))  # fmt: skip
 def capped(at: State) -> Any:
@@ -201,7 +201,7 @@ def bias_table(at: State) -> Any:
     return table_of_biases(at)
 
 
-@step("biased", line="logits", axes=QUERY_KEY, per_head=True, when=has_bias, formula="s + bias",
+@step("biased", fast=True, line="logits", axes=QUERY_KEY, per_head=True, when=has_bias, formula="s + bias",
       latex=r"s + \mathit{bias}", about="+ bias", shape="n x m", comes_of="it comes of --bias", settings=("bias",))  # fmt: skip
 def biased(at: State) -> Any:
     """s + bias; -inf there hides a key."""
@@ -260,7 +260,7 @@ def normalized_over(at: State) -> Any:
     return at["visible"] | (sees & ~at["shown"])
 
 
-@step("masked", line="logits", axes=QUERY_KEY, per_head=True, begins=True, hides=True,
+@step("masked", fast=True, line="logits", axes=QUERY_KEY, per_head=True, begins=True, hides=True,
       when=lambda at: bool(at.config.masks), formula="s where visible", latex=r"s \text{ where visible}",
       about="hidden cells at -inf or the mask value", shape="n x m", comes_of="it comes of --mask", settings=("mask", "mask_value"))  # fmt: skip
 def masked(at: State) -> Any:

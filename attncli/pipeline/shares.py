@@ -21,7 +21,7 @@ def _has_exponentials(at: State) -> bool:
     return at.normalizer.exponentials and at.begin != "weights"
 
 
-@step("exp", line="shares", axes=QUERY_KEY, per_head=True, on_request=True, hides=True, when=_has_exponentials,
+@step("exp", fast=True, line="shares", axes=QUERY_KEY, per_head=True, on_request=True, hides=True, when=_has_exponentials,
       formula="e^s", latex="e^{s}", about="e^s of the step before, not shifted", shape="n x m",
       comes_of="it comes of --normalizer softmax")  # fmt: skip
 def exp(at: State) -> Any:
@@ -29,7 +29,7 @@ def exp(at: State) -> Any:
     return exponentials(at["logits"], at["normalized_over"])
 
 
-@step("sum", line="shares", made_from=("exp",), axes=("query", "feature"), per_head=True, on_request=True, when=_has_exponentials,
+@step("sum", fast=True, line="shares", made_from=("exp",), axes=("query", "feature"), per_head=True, on_request=True, when=_has_exponentials,
       formula="sum of e^s over the keys", latex=r"\textstyle\sum e^{s}", about="its sum over the keys", shape="n x 1",
       comes_of="it comes of --normalizer softmax")  # fmt: skip
 def total(at: State) -> Any:
@@ -37,7 +37,7 @@ def total(at: State) -> Any:
     return np.sum(at["exp"], axis=-1, keepdims=True)
 
 
-@step("lse", line="shares", made_from=("logits",), axes=("query", "feature"), per_head=True, on_request=True, when=_has_exponentials,
+@step("lse", fast=True, line="shares", made_from=("logits",), axes=("query", "feature"), per_head=True, on_request=True, when=_has_exponentials,
       formula="ln of the sum of e^s", latex=r"\ln \textstyle\sum e^{s}", about="log of the sum of e^s, stable",
       shape="n x 1", comes_of="it comes of --normalizer softmax")  # fmt: skip
 def lse(at: State) -> Any:
@@ -114,7 +114,7 @@ def _as_weights(at: State, weights: Any) -> Any:
     return weights
 
 
-@step("weights", line="shares", made_from=("sum", "exp"), axes=QUERY_KEY, per_head=True, begins=True, hides=True, when=always,
+@step("weights", fast=True, line="shares", made_from=("sum", "exp"), axes=QUERY_KEY, per_head=True, begins=True, hides=True, when=always,
       formula="the normalizer over the keys", told=lambda at: (at.normalizer.formula or at.normalizer.name,
       at.normalizer.latex), about="after the normalizer", shape="n x m", settings=("empty_rows", "normalizer"))  # fmt: skip
 def weights(at: State) -> Any:
@@ -138,7 +138,7 @@ def contributing(at: State) -> Any:
     return at["counted"] if at.config.empty_rows in ("zero", "error") else at["counted"] | at["empty"]
 
 
-@step("heads", line="output", made_from=("weights", "V"), axes=QUERY_FEATURE, per_head=True, when=lambda at: at.has("V") and at.heads > 1,
+@step("heads", fast=True, line="output", made_from=("weights", "V"), axes=QUERY_FEATURE, per_head=True, when=lambda at: at.has("V") and at.heads > 1,
       formula="weights V", latex=r"\mathit{weights} \cdot V", about="weights times V, one a head", shape="H x n x d_v",
       comes_of="it comes of V and --heads, 2 or more")  # fmt: skip
 def heads(at: State) -> Any:
@@ -176,7 +176,7 @@ def _told_output(at: State) -> tuple[str, str]:
     return f"heads W_O{bias}", rf"\mathit{{heads}}\, W_O{bias}"
 
 
-@step("output", line="output", axes=QUERY_FEATURE, when=lambda at: at.has("V"), formula="heads W_O + b_O",
+@step("output", fast=True, line="output", axes=QUERY_FEATURE, when=lambda at: at.has("V"), formula="heads W_O + b_O",
       told=_told_output, about="the weighted sum of the values", shape="n x d_v",
       comes_of="V is missing: give it")  # fmt: skip
 def output(at: State) -> Any:

@@ -39,7 +39,7 @@ class Step(Entry):
     told: its formula in text and in LaTeX, where these depend on the problem.
     shown: whether it is one of the named steps; else a value inside. on_request: shown only when asked for.
     tells: the name under which an explanation tells a value inside; else it stands in the terms of what uses it.
-    truth: whether it is booleans. moments: whether --stats tells its mean and variance.
+    fast: whether the compiled kernel knows it. truth: whether it is booleans. moments: whether --stats tells its mean and variance.
     per_head: whether it has an axis of heads. hides: whether its hidden cells are drawn as such.
     settings: the names of those settings that it is made by; setting: one that it brings along itself.
     made_from: the steps, or lines, that it is made from, where that is not the step before it in its line.
@@ -55,6 +55,7 @@ class Step(Entry):
     shown: bool = True
     on_request: bool = False
     tells: str = ""
+    fast: bool = False
     truth: bool = False
     moments: bool = False
     per_head: bool = False

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attncli.engine.blas import single_blas
-from attncli.engine.threads import in_order
+from attncli.engine.threads import in_order, thread_count
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
 from attncli.pipeline.config import AttentionConfig
@@ -147,7 +147,7 @@ class Suspects:
             with np.errstate(all="ignore"):
                 return [np.inf if rows is None else rows.left_by(suspect.tried) for suspect in suspects]
 
-        for squares in in_order(self._blocks(), work):
+        for squares in in_order(self._blocks(), work, thread_count()):
             sums = [before + more for before, more in zip(sums, squares, strict=True)]
             count += 1
             if np.isinf(sums).all():

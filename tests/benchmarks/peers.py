@@ -7,18 +7,13 @@ system does not do this.
 from __future__ import annotations
 
 import importlib.util
-from collections import deque
 from collections.abc import Callable
-from threading import Thread
 from typing import Any
 
 import numpy as np
-from attncli.core.dots import Sizes
-from attncli.core.online import all_tiles
 
 from attncli.engine.attending import attend
-from attncli.engine.blas import single_blas
-from attncli.engine.threads import scratch
+from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.masks import mask_spec
 
 Run = Callable[[], Any]
@@ -26,7 +21,7 @@ Run = Callable[[], Any]
 
 def attncli(q: Any, k: Any, v: Any, causal: bool, threads: int) -> Run:
     """This program's engine."""
-    rules = Rules(masks=(mask_spec("causal"),) if causal else ())
+    rules = AttentionConfig(masks=(mask_spec("causal"),) if causal else ())
     _, heads, n, _ = q.shape
 
     def run() -> Any:
@@ -84,36 +79,14 @@ def jax(q: Any, k: Any, v: Any, causal: bool, threads: int) -> Run | None:
 
 
 def products(q: Any, k: Any, v: Any, causal: bool, threads: int) -> Run:
-    """q k and (q k) v alone, block by block as the engine does them: a bound for what NumPy can reach."""
-    _, heads, n, d = q.shape
-    sizes = Sizes.find(max(d, v.shape[-1]), q.dtype, n, k.shape[-2], heads, 2 if causal else 4)
-    a, r, b, c = sizes
-    rows = a * r
-
-    def work(waiting: deque[tuple[int, int]]) -> None:
-        scores, parts = scratch((b * a * c * r,), q.dtype), scratch((b * a * r * v.shape[-1],), q.dtype)
-        turned = scratch((a, d, r), q.dtype)
-        while waiting:
-            head, start = waiting.popleft()
-            turned[...] = q[0, head, start : start + rows].reshape(a, r, d).swapaxes(1, 2)
-            for tile in all_tiles(min(start + rows, n) if causal else n, b, c, a):
-                part, width = slice(tile.low, tile.high), min(c, tile.high - tile.low)
-                shape = (tile.high - tile.low) // width, a, width, r
-                of_tile = scores[: np.prod(shape)].reshape(shape)
-                np.matmul(k[0, head, part].reshape(-1, 1, width, d), turned, out=of_tile)
-                values = v[0, head, part].reshape(-1, 1, width, v.shape[-1])
-                out = parts[: shape[0] * a * r * v.shape[-1]].reshape(shape[0], a, r, -1)
-                np.matmul(of_tile.swapaxes(2, 3), values, out=out)
+    """q k and (q k) v alone, of blocks of rows, by NumPy's BLAS on all threads; under a causal mask half of the keys."""
+    n, rows = q.shape[-2], 512
 
     def run() -> None:
-        waiting = deque((head, start) for start in range(n - rows, -1, -rows) for head in range(heads))
-        others = [Thread(target=work, args=(waiting,)) for _ in range(threads - 1)]
-        with single_blas():
-            for thread in others:
-                thread.start()
-            work(waiting)
-            for thread in others:
-                thread.join()
+        for start in range(0, n, rows):
+            seen = slice(None, start + rows if causal else n)
+            scores = q[..., start : start + rows, :] @ k[..., seen, :].mT
+            scores @ v[..., seen, :]
 
     return run
 

@@ -25,7 +25,7 @@ for _name in [name for name in os.environ if name.startswith("OPENBLAS_")]:
 import numpy as np  # noqa: E402
 from peers import PEERS  # noqa: E402
 
-from attncli.engine.blas import thread_count  # noqa: E402
+from attncli.engine.threads import thread_count  # noqa: E402
 
 # name: heads, n, d, dtype, causal, and the least ratio to each peer (and to the products)
 CASES: dict[str, tuple[int, int, int, str, bool, dict[str, float]]] = {

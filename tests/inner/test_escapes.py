@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attncli.report.look import Look, escape_controls, missing_characters
+from attncli.escapes import shown as escape_controls
+from attncli.report.look import Look, missing_characters
 from attncli.report.markup import escape_latex, escape_markdown
 
 
