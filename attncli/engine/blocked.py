@@ -39,8 +39,8 @@ def attend_by_blocks(
         """By the definition, some rows at a time."""
         with single_blas():
             for start in range(unit.start, unit.stop, blocked.block_rows()):
-                block = blocked.block(Unit(unit.index, start, min(start + blocked.block_rows(), unit.stop)))
-                part = slice(block.rows.start, block.rows.stop)
+                part = slice(start, min(start + blocked.block_rows(), unit.stop))
+                block = blocked.block(Unit(unit.index, part.start, part.stop))
                 if output is not None:
                     output[unit.index][part] = block["attended"][0]
                 if lse is not None:

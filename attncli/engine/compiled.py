@@ -34,7 +34,7 @@ def is_known(at: State) -> bool:
     """Whether the kernel computes this: softmax over dot products, by steps that say that it knows them."""
     config, score = at.config, at.score
     steps = [*at.line("logits"), *at.line("shares"), *at.line("output")]
-    return (
+    return bool(
         available() is not None
         and at.begin is None
         and score is not None

@@ -115,7 +115,7 @@ class Softmax:
     def block_rows(self) -> int:
         """How many rows a block has at most, so that no thread waits long for the last."""
         each = math.prod(self.lead) * self.n / (4 * thread_count())
-        return max(32, min(_ROWS, math.ceil(each / 32) * 32))
+        return int(max(32, min(_ROWS, math.ceil(each / 32) * 32)))
 
     def units(self, rows: int | None = None) -> list[Unit]:
         """Blocks of at most that many rows, in order."""
