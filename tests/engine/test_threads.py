@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -11,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from attncli.engine.kernel import _levels, attend_softmax, available
 from attncli.engine.threads import in_order, on_threads, thread_count
 
