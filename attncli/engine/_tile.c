@@ -129,7 +129,8 @@ static int take(PyObject *from, const char *name, const char *formats, int axes,
   if (PyObject_GetBuffer(from, to, PyBUF_STRIDES | PyBUF_FORMAT | flags) < 0) return 0;
   const Py_ssize_t size = to->itemsize;
   int fits = to->ndim == axes && to->format && strchr(formats, to->format[0]) && !to->format[1];
-  if (fits) fits = (uintptr_t)to->buf % size == 0 && (spread || to->shape[axes - 1] < 2 || to->strides[axes - 1] == size);
+  fits = fits && (uintptr_t)to->buf % size == 0;
+  fits = fits && (spread || to->shape[axes - 1] < 2 || to->strides[axes - 1] == size);
   for (int i = 0; fits && i < axes; i++) fits = to->shape[i] < 2 || to->strides[i] % size == 0;
   if (!fits) PyErr_Format(PyExc_ValueError, "%s: %d axes of '%s', aligned, are expected", name, axes, formats);
   return fits;
@@ -189,13 +190,17 @@ static PyObject *attend(PyObject *module, PyObject *arguments) {
   if (job.ranges) {
     const Py_ssize_t *shape = b[RANGES].shape, *strides = b[RANGES].strides;
     job.slots = shape[1], job.range_stride = shape[0] == 1 ? 0 : strides[0] / 8;
-    if (b[RANGES].itemsize != 8 || (shape[0] != 1 && shape[0] != job.n) || shape[2] != 2 || (shape[1] > 1 && strides[1] != 16)) {
+    const int rows = shape[0] == 1 || shape[0] == job.n, beside = shape[1] < 2 || strides[1] == 16;
+    if (b[RANGES].itemsize != 8 || !rows || shape[2] != 2 || !beside) {
       PyErr_SetString(PyExc_ValueError, "ranges: (n, ranges of a query, 2) of int64 is expected");
       goto end;
     }
   }
   job.factor = job.cap == 0 ? scale * LOG2_E : 2 * scale * LOG2_E / job.cap;
-  job.limit = (b[Q].itemsize == 4 ? 0x1p54 : 0x1p480) / fmax(1, fabs(job.factor));
+  /* How large a query's numbers may be; rules that are not finite, or too large, leave no query that is right. */
+  const double limit = b[Q].itemsize == 4 ? 0x1p54 : 0x1p480, steep = fmax(fabs(job.factor), fabs(job.cap * LOG2_E));
+  const int fine = steep <= limit && (fabs(job.sink * LOG2_E) <= limit || job.sink == -INFINITY);
+  job.limit = fine && isfinite(job.factor) && isfinite(job.cap) ? limit / fmax(1, fabs(job.factor)) : -1;
   Py_BEGIN_ALLOW_THREADS
   result = b[Q].itemsize == 4 ? LEVELS[level].of_float(&job) : LEVELS[level].of_double(&job);
   Py_END_ALLOW_THREADS

@@ -23,6 +23,7 @@ Index = tuple[int, ...]
 
 _ROWS = 256  # of a block: a tile of keys is read from the second-level cache for all of them
 _ALONE = 2**24  # products: below, a thread costs more than it saves
+_AHEAD = 2**25  # bytes of weights at once, about
 _EMPTY, _STRANGE = 1, 2  # states of a query, as the compiled module tells them
 
 
@@ -150,8 +151,11 @@ class Softmax:
             self.sinks[unit.index],
         )
 
-    def rows_of_weights(self, rows: int = 64) -> Iterator[Rows]:
+    def rows_of_weights(self, rows: int | None = None) -> Iterator[Rows]:
         """The weights, and what comes with them, block by block in order; threads work ahead of the reader."""
+        threads = self.threads()
+        if rows is None:
+            rows = max(1, min(_ROWS, _AHEAD // (threads * max(1, self.m) * self.dtype.itemsize)))
 
         def work(unit: Unit) -> Rows:
             count = unit.stop - unit.start
@@ -161,7 +165,7 @@ class Softmax:
             self.attend(unit, output, states, lse, weights)
             return Rows(unit, weights, output, lse, states == _EMPTY, states == _STRANGE)
 
-        return in_order(self.units(rows), work, self.threads())
+        return in_order(self.units(rows), work, threads)
 
     def _whole(self, name: str, array: Array, index: Index) -> Array:
         """The keys or values of a head, converted once for all its blocks where they have to be."""

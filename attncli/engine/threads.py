@@ -44,15 +44,19 @@ def on_threads(units: Sequence[Unit], work: Callable[[Unit], None], threads: int
         except BaseException as error:
             failed.append(error)
 
-    others = [threading.Thread(target=guarded) for _ in range(min(threads, len(units)) - 1)]
+    others: list[threading.Thread] = []
     try:
-        for thread in others:
+        for _ in range(min(threads, len(units)) - 1):
+            thread = threading.Thread(target=guarded)
             thread.start()
+            others.append(thread)
         run(progress)
+        for thread in others:
+            thread.join()
     except BaseException as error:
         failed.insert(0, error)
-    for thread in others:
-        thread.join()
+        for thread in others:
+            thread.join()
     if failed:
         raise failed[0]
     if progress is not None:

@@ -226,6 +226,23 @@ def test_products_that_are_too_large_are_told(level: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"scale": np.nan},
+        {"scale": np.inf},
+        {"softcap": np.nan},
+        {"softcap": np.inf},
+        {"sink": np.nan},
+        {"sink": np.inf},
+    ],
+)
+def test_rules_that_are_not_finite_leave_no_row(level: str, dtype: str, rules: dict[str, float]) -> None:
+    q, k = np.zeros((3, 2), dtype), numbers(4, 2, dtype=dtype)
+    assert attend_softmax(q, k, k, **{"scale": 1.0, **rules}).nonfinite.all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_a_rows_digits_depend_on_nothing_but_itself(level: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not on the rows beside it, on the block that it is in, nor on the threads."""
     q, k, v = numbers(700, 33, dtype=dtype, size=3), numbers(500, 33, dtype=dtype), numbers(500, 33, dtype=dtype)
@@ -289,7 +306,11 @@ def test_the_output_goes_where_it_is_wanted(level: str) -> None:
     q, k, v = (numbers(2, 70, 16, seed=i) for i in range(3))
     plain = attend_softmax(q, k, v, scale=1.0).output
     room = np.empty((70, 2, 16), np.float32)
-    outs = {"joined": room.swapaxes(0, 1), "columns": np.empty((2, 16, 70), "f4").swapaxes(1, 2), "f8": np.empty((2, 70, 16))}
+    outs = {
+        "joined": room.swapaxes(0, 1),
+        "columns": np.empty((2, 16, 70), "f4").swapaxes(1, 2),
+        "f8": np.empty((2, 70, 16)),
+    }
     for name, out in outs.items():
         assert attend_softmax(q, k, v, scale=1.0, out=out).output is out
         np.testing.assert_array_equal(out, plain, err_msg=name)
