@@ -141,7 +141,7 @@ def show(
     results = [result for _, result in marked]
     look, format = look_of(options), options.get("format", "table")
     if format in DATA:
-        console.write_data(data(results, format, points, several=several))
+        console.write_data(data(results, format, points))
     elif several or len(results) > 1:
         if format not in ("table", "plain"):
             raise UsageError(f"several checks are not shown as {format}", place="--format",

@@ -43,19 +43,25 @@ def _table(file: str) -> AttnError | None:
 
 def _no_problem(root: Node, file: str) -> AttnError | None:
     """What is wrong with a tree: it is a list, a result of attncli, or a list of jobs."""
+    results = root.value if root.id == "sequence" else [root]  # a check has a list of them
+    if results and all(_is_result(each) for each in results):
+        return InputError("this is a result of attncli, not a problem", place=Place(file),
+                          hint="--save-problem PATH writes the problem that is computed")
     if root.id != "mapping":
         kind = "a list" if root.id == "sequence" else "a single value"
         hint = "a problem is written as keys: Q: [[1, 0]], K: [[0, 1]]; matrices alone are for `show` and `self`"
         what = f"the file holds {kind}, not a problem"
         return _table(file) or InputError(what, place=place_of(root, file), hint=hint)
-    keys = {key for key, _, _ in pairs_of(root)}
-    if "attncli" in keys or {"schema", "verdict", "steps"} <= keys:
-        return InputError("this is a result of attncli, not a problem", place=Place(file),
-                          hint="--save-problem PATH writes the problem that is computed")
-    if "jobs" in keys:
+    if "jobs" in {key for key, _, _ in pairs_of(root)}:
         return InputError("this is a list of jobs, not a problem", place=Place(file),
                           hint=f"`attncli batch {'FILE' if file == STDIN else file}` computes and checks it")
     return None
+
+
+def _is_result(node: Node) -> bool:
+    """Whether a tree is what attncli writes of a problem or a check."""
+    keys = {key for key, _, _ in pairs_of(node)} if node.id == "mapping" else set()
+    return "attncli" in keys or {"schema", "verdict", "steps"} <= keys
 
 
 def _matrix(file: str, suffix: str, *, several: bool = False) -> InputError:

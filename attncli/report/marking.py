@@ -187,8 +187,8 @@ def rows(results: Sequence[CheckResult], points: Points | None = None) -> list[l
     return found
 
 
-def data(results: Sequence[CheckResult], format: str, points: Points | None = None, *, several: bool = False) -> str:
-    """The results as csv, tsv or json: one object a file, a list for several."""
+def data(results: Sequence[CheckResult], format: str, points: Points | None = None) -> str:
+    """The results as csv, tsv or json: a list with one object a file."""
     if format == "json":
         import json
 
@@ -196,10 +196,7 @@ def data(results: Sequence[CheckResult], format: str, points: Points | None = No
             {**result.to_dict(), **_named(result), **(points.to_dict(result) if points is not None else {})}
             for result in results
         ]
-        return (
-            json.dumps(objects if several or len(objects) > 1 else objects[0], ensure_ascii=False, allow_nan=False)
-            + "\n"
-        )
+        return json.dumps(objects, ensure_ascii=False, allow_nan=False) + "\n"
     import csv
     import io
 

@@ -155,7 +155,7 @@ class CheckResult:
         """The JSON of section 6: infinities and NaN as strings."""
         wrong = self.first_wrong
         told: dict[str, Any] = {
-            "schema": 1,
+            "schema": 2,
             "file": self.file,
             "verdict": self.verdict,
             "steps": [step.to_dict() for step in self.steps],

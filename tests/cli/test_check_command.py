@@ -35,7 +35,8 @@ def test_exit_status(cli: Cli, tmp_path: Path) -> None:
 
 def test_json_of_one_and_of_several(cli: Cli, tmp_path: Path) -> None:
     right, wrong = write(tmp_path, right=RIGHT, wrong=WRONG)
-    assert json.loads(cli("check", wrong, "--format", "json").out)["first_wrong"]["at"] == [1, 1]
+    [alone] = json.loads(cli("check", wrong, "--format", "json").out)
+    assert (alone["schema"], alone["first_wrong"]["at"]) == (2, [1, 1])
     several = json.loads(cli("check", right, wrong, "--format", "json").out)
     assert [each["verdict"] for each in several] == ["agrees", "wrong"]
     assert several[0]["file"] == str(right)
@@ -139,7 +140,8 @@ def test_stages(cli: Cli, tmp_path: Path) -> None:
     (staged,) = write(tmp_path, staged=text)
     result = cli("check", staged, "--format", "json")
     assert result.status == 1
-    assert json.loads(result.out)["steps"][0]["verdict"] == "agrees"
+    [marked] = json.loads(result.out)
+    assert marked["steps"][0]["verdict"] == "agrees"
 
 
 def test_notes_are_quieted(cli: Cli, tmp_path: Path) -> None:

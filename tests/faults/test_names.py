@@ -70,7 +70,7 @@ def test_in_results_and_the_summary(tmp_path: Path, name: str, told: str, format
 
 def test_json_and_csv_of_a_check_name_the_file_as_every_reader_takes_it(tmp_path: Path) -> None:
     (tmp_path / f"{BYTE}.yaml").write_text(HAND)
-    assert json.loads(run(tmp_path, "check", f"{BYTE}.yaml", "--format", "json").stdout)["file"] == "no\\udcff.yaml"
+    assert json.loads(run(tmp_path, "check", f"{BYTE}.yaml", "--format", "json").stdout)[0]["file"] == "no\\udcff.yaml"
     rows = [*csv.reader(run(tmp_path, "check", f"{BYTE}.yaml", "--format", "csv").stdout.splitlines())]
     assert rows[1][0] == "no\\udcff.yaml"
     (tmp_path / f"{BYTE}.csv").write_text("1,2\n")
