@@ -115,7 +115,7 @@ def _matches(written: Written, x: Array, by_cutting: Array, rounds_up: bool) -> 
     """Which habits give which cells, (habits, ...): all rounded, or, of somebody who cuts, all cut."""
     found = written.agrees(x)
     if by_cutting.any():
-        cut = written.truncated(x)
+        cut = written.truncated(x) | (found & ~np.isfinite(x))
         shown = (cut & ~found).sum(axis=tuple(range(1, cut.ndim)))
         all_cut = by_cutting & _every(cut) & ((shown >= 2) | (not rounds_up))
         found = np.where(all_cut.reshape(_axes(x)), cut, found)

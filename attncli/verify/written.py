@@ -129,7 +129,7 @@ def cut(h: Array, u: Array, x: Array, room: Array | float = 0.0) -> Array:
         noise = room_of(u, h, x) + room
         # A number that reaches h + u but for noise has its own last place: it is not cut to h. From below, somebody
         # reads 1.0000 off a calculator where 0.9999999999 is meant.
-        found: Array = (beyond >= -noise - CALCULATOR * u) & (beyond < u - noise) | (h == x)
+        found: Array = (beyond >= -noise - CALCULATOR * u) & (beyond < u - noise)
         return found
 
 

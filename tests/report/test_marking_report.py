@@ -91,13 +91,13 @@ def test_csv_is_one_row_a_file(marks: Marks) -> None:
     assert [(row["scores"], row["weights"], row["of"]) for row in table] == [("2", "0", "5"), ("0", "3", "5")]
 
 
-def test_json_is_one_object_or_a_list(marks: Marks) -> None:
-    one = json.loads(marks({"slip.yaml": SLIP}, "--format", "json").out)
+def test_json_is_a_list(marks: Marks) -> None:
+    [one] = json.loads(marks({"slip.yaml": SLIP}, "--format", "json").out)
     assert one["verdict"] == "wrong"
     assert "points" not in one
     both = json.loads(marks({"slip.yaml": SLIP, "right.yaml": RIGHT}, "--format", "json").out)
     assert [each["verdict"] for each in both] == ["wrong", "agrees"]
-    told = json.loads(marks({"slip.yaml": SLIP}, "--format", "json", "--points", "weights=3").out)
+    [told] = json.loads(marks({"slip.yaml": SLIP}, "--format", "json", "--points", "weights=3").out)
     assert told["points"] == {"weights": 0, "total": 0, "of": 3}
 
 
