@@ -164,17 +164,21 @@ def check(*problems: Any) -> Any:
 
 
 def explain(
-    problem: str | Path | Mapping[str, Any] | Problem, query: str | int, key: str | int | None = None
+    problem: str | Path | Mapping[str, Any] | Problem,
+    query: str | int,
+    key: str | int | None = None,
+    *,
+    head: int | None = None,
 ) -> Explained:
     """The arithmetic behind the weight of a key for a query; without a key, behind the query's row up to the output.
 
-    query, key: labels, or positions counted from 1. Raises as `load` and `run` do, and InputError for a token that is
-    not there.
+    query, key: labels, or positions counted from 1; query "all" for each after the other. head: only this one, from 1.
+    Raises as `load` and `run` do, and InputError for a token or a head that is not there.
     """
     from attncli.working.explanation import explain as explained
 
     with placed_by_key(problem):
-        return Explained(explained(_problem(problem), str(query), None if key is None else str(key)))
+        return Explained(explained(_problem(problem), str(query), None if key is None else str(key), head))
 
 
 class Explained:

@@ -23,9 +23,14 @@ def _formats(incomplete: str) -> list[str]:
 @problem_options(only=[name for name in FIELDS if name not in _LEFT_OUT])
 def command(
     problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="a problem file, .yaml or .json")],
-    query: Annotated[str, typer.Option("--query", metavar="Q", help="position from 1, or label; the#2 is the second")],
+    query: Annotated[
+        str, typer.Option("--query", metavar="Q", help="position from 1, or label; the#2 is the second; all is each")
+    ],
     key: Annotated[
         str | None, typer.Option("--key", metavar="K", help="likewise; without it the whole row", show_default=False)
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option("--head", metavar="H", help="only this head, counted from 1", show_default=False)
     ] = None,
     format: Annotated[
         str, typer.Option("--format", metavar="text|markdown|latex", help="how it is written", autocompletion=_formats)
@@ -55,7 +60,7 @@ def command(
     found = read_problems({}, flags, problem)
     if not isinstance(found, list) or len(found) > 1:
         raise UsageError("the file holds several problems", place=problem, hint="explain takes a file with one problem")
-    explanation = explain(found[0], query, key)
+    explanation = explain(found[0], query, key, head)
     kept = None
     if exact:
         from attncli.working.exact import Exact

@@ -11,7 +11,7 @@ from attncli.registry import Entry, Registry
 from attncli.report.look import Look
 from attncli.report.notation import LATEX, TEXT, Notation
 from attncli.report.numbers import spell_one
-from attncli.working.explanation import Explanation, Section
+from attncli.working.explanation import Asked, Explanation, Section
 from attncli.working.lines import Group, Line
 
 if TYPE_CHECKING:
@@ -103,12 +103,11 @@ def labels(writing: Writing, line: Line) -> list[str]:
     return [writing.look.label(each) for each in (found[::-1] if trace.layout == "columns" else found)]
 
 
-def title(writing: Writing) -> str:
+def title(writing: Writing, asked: Asked) -> str:
     """What is explained."""
-    trace = writing.explanation.trace
-    query = trace.query_labels[writing.explanation.query]
-    key = writing.explanation.key
-    return query if key is None else f"{query} -> {trace.key_labels[key]}"
+    trace, key = writing.explanation.trace, writing.explanation.key
+    query = trace.query_labels[asked.query]
+    return writing.look.label(query if key is None else f"{query} -> {trace.key_labels[key]}")
 
 
 def left_out(group: Group) -> str:
@@ -117,8 +116,11 @@ def left_out(group: Group) -> str:
 
 
 def words_beside(writing: Writing, section: Section, line: Line) -> str:
-    """What is said beside a number."""
-    return "; ".join(filter(None, [line.words, comparison(writing, section, line)]))
+    """What is said beside a number: why it is so, what it should be, and what somebody wrote instead."""
+    written = writing.explanation.expected.of(line)
+    same = written in (None, writing.result(section, line.cell))
+    expected = "" if same else f"written: {writing.look.label(str(written))}"
+    return "; ".join(filter(None, [line.words, comparison(writing, section, line), expected]))
 
 
 def told(writing: Writing, section: Section, group: Group, line: Line) -> tuple[str, str]:
@@ -130,17 +132,18 @@ def told(writing: Writing, section: Section, group: Group, line: Line) -> tuple[
 @EXPLANATIONS("text")
 def text(writing: Writing) -> Iterator[str]:
     """Plain text for the terminal: a heading a step, a line a number."""
-    yield writing.look.label(title(writing))
-    for section in writing.explanation.sections:
-        if section.title:
-            yield f"\n{section.title}"
-        for group in section.groups:
-            yield f"\n{group.step} = {group.formula[0]}"
-            for line in group.lines:
-                numbers, words = told(writing, section, group, line)
-                yield f"  {numbers}" + (f"   ({words})" if words else "")
-            if group.left_out:
-                yield f"  ... {left_out(group)}"
+    for number, asked in enumerate(writing.explanation.asked):
+        yield ("\n" if number else "") + title(writing, asked)
+        for section in asked.sections:
+            if section.title:
+                yield f"\n{section.title}"
+            for group in section.groups:
+                yield f"\n{group.step} = {group.formula[0]}"
+                for line in group.lines:
+                    numbers, words = told(writing, section, group, line)
+                    yield f"  {numbers}" + (f"   ({words})" if words else "")
+                if group.left_out:
+                    yield f"  ... {left_out(group)}"
 
 
 @EXPLANATIONS("markdown")
@@ -148,17 +151,18 @@ def markdown(writing: Writing) -> Iterator[str]:
     """Markdown: the same lines as a list, in code, so that no sign of them is taken for markup."""
     from attncli.report.markup import escape_markdown
 
-    yield f"## {escape_markdown(writing.look.label(title(writing)))}"
-    for section in writing.explanation.sections:
-        if section.title:
-            yield f"\n### {section.title}"
-        for group in section.groups:
-            yield f"\n**{group.step}** = {_code(group.formula[0])}\n"
-            for line in group.lines:
-                numbers, words = told(writing, section, group, line)
-                yield f"- {_code(numbers)}" + (f" ({escape_markdown(words)})" if words else "")
-            if group.left_out:
-                yield f"- … {left_out(group)}"
+    for number, asked in enumerate(writing.explanation.asked):
+        yield ("\n" if number else "") + f"## {escape_markdown(title(writing, asked))}"
+        for section in asked.sections:
+            if section.title:
+                yield f"\n### {section.title}"
+            for group in section.groups:
+                yield f"\n**{group.step}** = {_code(group.formula[0])}\n"
+                for line in group.lines:
+                    numbers, words = told(writing, section, group, line)
+                    yield f"- {_code(numbers)}" + (f" ({escape_markdown(words)})" if words else "")
+                if group.left_out:
+                    yield f"- … {left_out(group)}"
 
 
 @EXPLANATIONS("latex")
@@ -166,24 +170,24 @@ def latex(writing: Writing) -> Iterator[str]:
     """LaTeX: an align* for each step, which needs amsmath alone."""
     from attncli.report.markup import escape_latex
 
-    look = writing.look
-    yield rf"\subsection*{{{escape_latex(look.label(title(writing)))}}}"
-    for section in writing.explanation.sections:
-        if section.title:
-            yield rf"\subsubsection*{{{section.title}}}"
-        for group in section.groups:
-            yield r"\begin{align*}"
-            name = rf"\mathit{{{escape_latex(group.step)}}}"
-            lines = [f"{name} &= " + (group.formula[1] or rf"\text{{{escape_latex(group.formula[0])}}}")]
-            for line in group.lines:
-                place = r",\,".join(rf"\text{{{escape_latex(each)}}}" for each in labels(writing, line))
-                words = words_beside(writing, section, line)
-                beside = rf" \quad\text{{({escape_latex(words)})}}" if words else ""
-                lines.append(f"{name}_{{{place}}} &= {equation(writing, section, line)}{beside}")
-            if group.left_out:
-                lines.append(rf"&\;\;\text{{{left_out(group)}}}")
-            yield " \\\\\n".join(lines)
-            yield r"\end{align*}"
+    for asked in writing.explanation.asked:
+        yield rf"\subsection*{{{escape_latex(title(writing, asked))}}}"
+        for section in asked.sections:
+            if section.title:
+                yield rf"\subsubsection*{{{section.title}}}"
+            for group in section.groups:
+                name = rf"\mathit{{{escape_latex(group.step)}}}"
+                yield r"\begin{align*}"
+                lines = [f"{name} &= " + (group.formula[1] or rf"\text{{{escape_latex(group.formula[0])}}}")]
+                for line in group.lines:
+                    place = r",\,".join(rf"\text{{{escape_latex(each)}}}" for each in labels(writing, line))
+                    words = words_beside(writing, section, line)
+                    beside = rf" \quad\text{{({escape_latex(words)})}}" if words else ""
+                    lines.append(f"{name}_{{{place}}} &= {equation(writing, section, line)}{beside}")
+                if group.left_out:
+                    lines.append(rf"&\;\;\text{{{left_out(group)}}}")
+                yield " \\\\\n".join(lines)
+                yield r"\end{align*}"
 
 
 NOTATIONS: dict[str, Notation] = {"text": TEXT, "markdown": TEXT, "latex": LATEX}

@@ -20,13 +20,15 @@ _FIRST = 3
 
 @dataclass
 class Line:
-    """One number: its cell, what its indices count, the term it comes from (None where none can be told), and words.
+    """One number: its cell, where it stands, the term it comes from (None where none can be told), and words.
 
-    places: its row and column, tokens as rows, each as an axis and a position from 0.
+    places: its row and column, tokens as rows, each as an axis and a position from 0. leading: its place among the
+    sequences and heads.
     """
 
     cell: Cell
     places: tuple[tuple[Axis, int], ...]
+    leading: tuple[int, ...]
     term: Term | None
     words: str = ""
 
@@ -45,7 +47,7 @@ def weight_groups(row: Row, head: int, key: int | None) -> list[Group]:
     """From the data to the weights of one head: of one key, or of all."""
     keys = range(row.shape.m) if key is None else [key]
     used = _used(row, head, {"query": [0], "key": keys})
-    groups = [_given_group(row, entry, used) for entry in _told(row, "data", "query", "key")]
+    groups = [_given_group(row, entry, head, used) for entry in _told(row, "data", "query", "key")]
     for entry in _told(row, "logits", "shares"):
         group = _logits(row, entry, head, keys) if entry.line == "logits" else _shares(row, entry, head, keys)
         groups.append(group)
@@ -56,7 +58,7 @@ def output_groups(row: Row, head: int) -> list[Group]:
     """The values that a query sees, and what it gets of them, in one head."""
     seen = np.flatnonzero(_of_head(row["contributing"], row, head)).tolist()
     used = _used(row, head, {"value": seen})
-    groups = [_given_group(row, entry, used) for entry in _told(row, "value")]
+    groups = [_given_group(row, entry, head, used) for entry in _told(row, "value")]
     groups += [_whole_row(row, entry, head) for entry in _told(row, "output") if entry.per_head]
     return [group for group in groups if group.lines]
 
@@ -118,9 +120,12 @@ def _comes_of_told(row: Row, step: str) -> bool:
     return any((made[name].nature == MADE).any() for name in earlier)
 
 
-def _given_group(row: Row, entry: Step, used: dict[str, set[Cell]]) -> Group:
-    """The numbers that are computed; where they are the data themselves, nothing is to be told."""
-    cells = sorted((cell for cell in used.get(entry.name, ()) if row.is_computed(cell)), key=lambda cell: cell.index)
+def _given_group(row: Row, entry: Step, head: int, used: dict[str, set[Cell]]) -> Group:
+    """The numbers that are computed, each once in a head; where they are the data themselves, nothing is to be told."""
+    told = row.whole.told.setdefault(head, set())
+    new = (cell for cell in used.get(entry.name, ()) if cell not in told and row.is_computed(cell))
+    cells = sorted(new, key=lambda cell: cell.index)
+    told.update(cells)
     return _group(row, entry, [(cell, "") for cell in cells])
 
 
@@ -191,9 +196,14 @@ def _line(row: Row, entry: Step, cell: Cell, words: str) -> Line:
         term, opaque = None, "the terms of its formula give another number"
     beside = words or (f"opaque: {opaque}" if opaque else "")
     # What is computed of one query has but one row, and where all rows are, a cell knows its own.
-    position = row.query if row.owns(cell.step) and entry.rows == "query" else cell.index[-2]
+    owned = row.owns(cell.step)
+    position = row.query if owned and entry.rows == "query" else cell.index[-2]
     places: tuple[tuple[Axis, int], ...] = ((entry.rows, position), (entry.columns, cell.index[-1]))
-    return Line(cell, places[:1] if entry.line == "shares" and not entry.is_pairs else places, term, beside)
+    leading = (*(row.sequence if owned else ()), *cell.index[:-2])
+    if entry.per_head and row.whole.layout.heads is None:
+        leading = leading[:-1]
+    single = entry.line == "shares" and not entry.is_pairs
+    return Line(cell, places[:1] if single else places, leading, term, beside)
 
 
 def _is_mistold(row: Row, term: Term, number: float) -> bool:

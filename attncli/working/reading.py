@@ -77,6 +77,8 @@ class Whole(_InTerms, State):
         super().__init__(plain.config, {name: Terms.cells(name, x) for name, x in inputs.items()}, stepwise=True)
         self.begin_reading(plain)
         self.given_numbers = inputs
+        # Of each head the keys and values that were told already, for one query or another.
+        self.told: dict[int, set[Cell]] = {}
         self.layout, self.shape, self.masks = plain.layout, plain.shape, plain.masks
         self.normalizer, self.score = plain.normalizer, plain.score
 

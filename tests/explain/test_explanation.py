@@ -82,7 +82,7 @@ def test_what_is_not_exact_is_refused() -> None:
 def test_rounding_each_step_is_shown_beside_the_right_number() -> None:
     lines = told(SAMPLE, "I", round_steps=2)
     assert "  sum[I] = 4.10 + 2.03 + 8.33 = 14.46   (right: 14.4835)" in lines
-    assert "  output[I, 1] = 0.28 × 1.00 + 0.14 × 1.00 + 0.58 × 2.00 = 1.58" in lines
+    assert "  output[I, 1] = 0.28 × 1.00 + 0.14 × 1.00 + 0.58 × 2.00 = 1.58   (written: 1.5760)" in lines
 
 
 def test_masks_say_what_hides() -> None:
