@@ -62,6 +62,12 @@ class Entry:
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
 
+def brought(entry: Entry) -> tuple[Setting, ...]:
+    """The settings that an entry brings along: none, one, or several."""
+    own: Setting | tuple[Setting, ...] | None = getattr(entry, "setting", None)
+    return own if isinstance(own, tuple) else () if own is None else (own,)
+
+
 E = TypeVar("E", bound=Entry)
 
 
@@ -90,9 +96,7 @@ class Registry(Generic[E]):
     def add(self, entry: E) -> None:
         """Register what is made already."""
         self._entries[entry.name] = entry
-        own = getattr(entry, "setting", None)
-        if own is not None:
-            SETTINGS[own.name] = own
+        SETTINGS.update({own.name: own for own in brought(entry)})
 
     def find(self, name: str, *, place: Place | str | None = None) -> E:
         """The entry of that name; an unknown one raises InputError with the nearest name."""
@@ -102,8 +106,7 @@ class Registry(Generic[E]):
 
     def remove(self, name: str) -> None:
         """Forget an entry (a test that registered one cleans up after itself)."""
-        own = getattr(self._entries.pop(name), "setting", None)
-        if own is not None:
+        for own in brought(self._entries.pop(name)):
             del SETTINGS[own.name]
 
     @property

@@ -40,6 +40,8 @@ Stored = tuple[Sizes, bool]
 class ShapeState(State):
     """The steps in shapes. Which keys are visible does not change them, and is not asked."""
 
+    only_sizes = True
+
     def compute(self, entry: Step) -> Any:
         if entry.truth:
             return np.ones((1, 1, 1), dtype=bool)

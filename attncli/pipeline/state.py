@@ -58,6 +58,8 @@ class State:
     dtype: Any = None
     # How matrices were written, for the formulas that are told of them; here, tokens are rows and weights in x out.
     in_columns = weights_turned = False
+    # Whether only shapes are asked for, and one number may stand for many.
+    only_sizes = False
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from attncli.engine.attending import attend as compute
 from attncli.engine.plan import Sizes as Shape
@@ -16,6 +17,7 @@ from attncli.lazy import Array, np
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.masks import Masks, MaskSpec, ScoreShape, mask_spec
 from attncli.pipeline.normalizers import find_normalizer
+from attncli.pipeline.positions import stand
 from attncli.pipeline.trace import Trace
 from attncli.problem.labels import key_labels, past_count, query_labels
 from attncli.problem.matrix import Matrix
@@ -75,6 +77,17 @@ class Plan:
         """Which of these keys the query at that position sees: broadcasts to (*batch, H, 1, keys)."""
         return self.masks.visible(slice(at, at + 1), keys)
 
+    def more(self, at: int) -> Mapping[str, Any]:
+        """What steps and biases are told at that position: where its query and the keys so far stand in the whole."""
+        more = self.rules.more
+        if not more:
+            return more
+        queries, keys = stand(self.rules, self.extent, self.masks.alignment)
+        turned = self.past if more.get("past_turned") else None  # keys of earlier steps are held as they come
+        here = {"positions": queries[..., at : at + 1], "key_positions": keys[..., : self.existing(at)]}
+        told = {name: np.squeeze(x, -2) if x.ndim > 1 else x for name, x in here.items()}
+        return {**more, **told, "past_turned": turned}
+
     def first_to_look_ahead(self) -> int | None:
         """The first query, counted from 1, that sees keys which come later; None if none does."""
         for at in range(self.n):
@@ -122,7 +135,7 @@ class Cache:
     def step(self, at: int, traces: Mapping[str, Trace]) -> tuple[Trace, Row]:
         """Compute the query at that position, counted from 0; traces: of this step, of stages before this one."""
         end = self.plan.existing(at) - self.plan.past
-        rules = replace(self.plan.rules, masks=self._masks(at))
+        rules = replace(self.plan.rules, masks=self._masks(at), more=self.plan.more(at))
         try:
             trace = compute(self._inputs(at, end, traces), rules)
         except AttnError as error:
