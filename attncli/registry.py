@@ -20,6 +20,7 @@ class Setting:
 
     kind: number, integer, choice, flag, text or matrix. low, high: an integer's. choices: the names that it may take.
     check: what is wrong with a number, and what mends it; None if nothing is.
+    needs: settings of which one must be there for it to have an effect.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Setting:
     low: int | None = None
     high: int | None = None
     panel: str = "Attention"
+    needs: tuple[str, ...] = ()
 
 
 # The settings that entries bring along, by name, as they are registered.

@@ -15,6 +15,7 @@ from attncli.errors import ShapeError, UsageError
 from attncli.lazy import Array, np
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.masking import ScoreShape
+from attncli.pipeline.norms import past_stays
 from attncli.pipeline.state import State
 from attncli.pipeline.steps import KEY_FEATURE, QUERY_FEATURE, step, value
 from attncli.registry import Setting
@@ -157,11 +158,15 @@ def _table(shape: ScoreShape, name: str, given: Array, counts: set[int]) -> Arra
     return table[..., None, :]
 
 
+# What asks where tokens stand.
+_PLACED = ("rope",)
+
+
 @value("standing", "fact", setting=(
     Setting(name="positions", kind="matrix", metavar="MATRIX", default="0, 1, ..., queries after past keys",
-            help="where tokens stand, queries and keys: one number a token, one row a sequence"),
+            help="where tokens stand, queries and keys: one number a token, one row a sequence", needs=_PLACED),
     Setting(name="key_positions", kind="matrix", metavar="MATRIX", default="as positions",
-            help="where the keys stand, past ones included")))  # fmt: skip
+            help="where the keys stand, past ones included", needs=_PLACED)))  # fmt: skip
 def standing(at: State) -> tuple[Array, Array]:
     """Where the queries and the keys stand."""
     return stand(at.config, at.shape, at.masks.alignment if at.masks else at.config.alignment)
@@ -199,24 +204,6 @@ def turned(at: State, x: Any, positions: Array) -> Any:
     return np.concatenate([beside.reshape(*beside.shape[:-2], width), x[..., width:]], axis=-1)
 
 
-@value("past_turned", "fact", setting=Setting(
-    name="past_turned", kind="flag", default="", help="past keys are normed and turned already, as a cache holds them"))
-def past_turned(at: State) -> int:
-    """How many keys in front are what they are already."""
-    said = at.config.more.get("past_turned")
-    return at.shape.past if said is True else int(said or 0)
-
-
-def beyond_past(at: State, name: str, change: Any) -> Any:
-    """The keys before a step of their line, changed; past ones that are so stay: change(keys, how many stay)."""
-    keys, done = at.before(name), at["past_turned"]
-    if not done:
-        return change(keys, 0)
-    changed = change(keys[..., done:, :], done)
-    stay = np.broadcast_to(keys[..., :done, :], (*changed.shape[:-2], done, keys.shape[-1]))
-    return np.concatenate([stay, changed], axis=-2)
-
-
 _TURNED = "(a cos pw - b sin pw, b cos pw + a sin pw), w = theta^(-2c/d)"
 _DRAWN = r"(a \cos p\omega - b \sin p\omega,\; b \cos p\omega + a \sin p\omega)"
 
@@ -235,4 +222,4 @@ def queries_rotated(at: State) -> Any:
 def keys_rotated(at: State) -> Any:
     """Keys turned by their positions, (..., G, m, d_k)."""
     where = at["standing"][1]
-    return beyond_past(at, "K_rotated", lambda keys, done: turned(at, keys, where[..., done:]))
+    return past_stays(at, "K_rotated", lambda keys, done: turned(at, keys, where[..., done:]))

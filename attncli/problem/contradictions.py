@@ -13,6 +13,7 @@ from attncli.problem.problem import Problem
 from attncli.problem.reading import split_stage
 from attncli.problem.settings import LATER_STEPS
 from attncli.problem.values import ScoreChoice
+from attncli.registry import SETTINGS
 
 
 def infer_attention(given: set[str]) -> str:
@@ -30,7 +31,7 @@ def contradictions(problem: Problem, said: set[str], unknown_matrices: frozenset
     found = [*_later(problem, given, said), *_sources(problem, given), *_numbers(problem, said)]
     if problem.both_ways and not {"X", "Y"} <= given:
         found.append(_error(problem, "both_ways", "both ways needs X and Y", "cross X Y --both-ways"))
-    return [*found, *parameter_errors(problem), *_stages(problem)]
+    return [*found, *_brought(problem), *parameter_errors(problem), *_stages(problem)]
 
 
 def _error(problem: Problem, name: str, what: str, hint: str | None = None) -> UsageError:
@@ -141,6 +142,16 @@ def _numbers(problem: Problem, said: set[str]) -> Iterator[AttnError]:
 
 def _is_scaled(score: ScoreChoice) -> bool:
     return isinstance(score.score, str) and score.score in SCORES and SCORES.find(score.score).scaled
+def _brought(problem: Problem) -> Iterator[AttnError]:
+    """What entries brought along: of the kind that they ask for, and with what it needs."""
+    for name, value in problem.more.items():
+        setting = SETTINGS[name]
+        if setting.needs and value is not False and not {*setting.needs} & problem.more.keys():
+            needed = " or ".join("--" + each.replace("_", "-") for each in setting.needs)
+            yield _error(problem, name, f"{name} has no effect without {needed}", f"leave {name} out, or give {needed}")
+        if setting.kind in ("matrix", "number") and isinstance(value, Matrix) != (setting.kind == "matrix"):
+            is_one, is_not = ("a matrix", "a number")[:: 1 if setting.kind == "matrix" else -1]
+            yield _error(problem, name, f"{name} is {is_one}, not {is_not}", "inline as [[...]], or a file")
 
 
 def _stages(problem: Problem) -> Iterator[AttnError]:

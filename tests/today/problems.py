@@ -28,4 +28,9 @@ PROBLEMS: dict[str, dict[str, Any]] = {
         "X": drawn(5, 2, 8), "past_k": drawn(6, 3, 8), "past_v": drawn(7, 3, 8), "rope": "100", "past_turned": True,
         "mask": "causal",
     },
+    "norm before the rotation": {
+        **HEADS, "qk_norm": "rms", "q_weight": drawn(8, 4), "k_weight": drawn(9, 8), "eps": 0.001, "rope": 10000,
+        "mask": "causal",
+    },
+    "norm: layer": {**QKV, "qk_norm": "layer"},
 }  # fmt: skip
