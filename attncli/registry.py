@@ -18,7 +18,8 @@ from attncli.errors import Place, UsageError, unknown
 class Setting:
     """What a user can say to an entry: from it come an option, a key of problem files, a Python keyword, the schema.
 
-    kind: number, integer, choice, flag, text or matrix. low, high: an integer's. choices: the names that it may take.
+    kind: number, integer, choice, flag, text, matrix, numbers (a name, one number, or a row or matrix of them) or parts
+    (a matrix, or named ones). low, high: an integer's. choices: the names that it may take.
     check: what is wrong with a number, and what mends it; None if nothing is.
     needs: settings of which one must be there for it to have an effect.
     """

@@ -8,13 +8,13 @@ arXiv:2306.15595 (linear); bloc97 2023 (NTK-aware); Peng et al. 2023, arXiv:2309
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from attncli.errors import ShapeError, UsageError
 from attncli.lazy import Array, np
 from attncli.pipeline.config import AttentionConfig
-from attncli.pipeline.masking import ScoreShape
+from attncli.pipeline.masking import ScoreIndices, ScoreShape
 from attncli.pipeline.norms import past_stays
 from attncli.pipeline.state import State
 from attncli.pipeline.steps import KEY_FEATURE, QUERY_FEATURE, step, value
@@ -159,7 +159,7 @@ def _table(shape: ScoreShape, name: str, given: Array, counts: set[int]) -> Arra
 
 
 # What asks where tokens stand.
-_PLACED = ("rope",)
+_PLACED = ("rope", "alibi", "relative")
 
 
 @value("standing", "fact", setting=(
@@ -169,7 +169,22 @@ _PLACED = ("rope",)
             help="where the keys stand, past ones included", needs=_PLACED)))  # fmt: skip
 def standing(at: State) -> tuple[Array, Array]:
     """Where the queries and the keys stand."""
-    return stand(at.config, at.shape, at.masks.alignment if at.masks else at.config.alignment)
+    return stand(at.config, at.shape, at.alignment)
+
+
+@value("indices", "place")
+def indices(at: State) -> ScoreIndices:
+    """Where the scores lie: the numbers of queries and keys."""
+    every: ScoreIndices = at.masks.indices if at.masks else at.shape.indices(at.alignment)
+    return every
+
+
+@value("places", "place")
+def places(at: State) -> ScoreIndices:
+    """The same, with where the tokens stand."""
+    queries, keys = at["standing"]
+    every: ScoreIndices = at["indices"]
+    return replace(every, position=queries[..., None], key=keys if keys.ndim == 1 else keys[..., None, :])
 
 
 @value("turning", "fact", setting=Setting(

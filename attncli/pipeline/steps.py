@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attncli.pipeline.state import State
 
 Axis = Literal["query", "key", "feature", ""]
-Line = Literal["data", "query", "key", "value", "logits", "shares", "output", "back", "fact", "table"]
+Line = Literal["data", "query", "key", "value", "logits", "shares", "output", "back", "fact", "table", "place"]
 
 QUERY_FEATURE: tuple[Axis, Axis] = ("query", "feature")
 KEY_FEATURE: tuple[Axis, Axis] = ("key", "feature")

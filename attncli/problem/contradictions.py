@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attncli.errors import AttnError, UsageError, unknown
+from attncli.pipeline.biases import BIASES
 from attncli.pipeline.scores import SCORES
 from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import NAMED_STEPS
@@ -50,7 +51,9 @@ def _later(problem: Problem, given: set[str], said: set[str]) -> Iterator[AttnEr
         if name in given:
             yield _error(problem, name, f"{name} and {begin} are both given, but {begin} comes after {name}",
                          f"leave {name} out, or leave {begin} out to have it computed")
-    for name in [*STEPS.made_by(begin), *(["d_k"] if begin == "kernel" else [])]:
+    late = STEPS.made_by(begin)
+    late += [entry.setting.name for entry in BIASES] if "bias" in late else []
+    for name in [*late, *(["d_k"] if begin == "kernel" else [])]:
         if name in said or name in given:
             yield _error(problem, name, f"{name} has no effect: the problem begins at {begin}", f"leave {name} out")
 
