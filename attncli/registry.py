@@ -18,8 +18,10 @@ from attncli.errors import Place, UsageError, unknown
 class Setting:
     """What a user can say to an entry: from it come an option, a key of problem files, a Python keyword, the schema.
 
-    kind: number, integer, choice, flag, text or matrix. low, high: an integer's. choices: the names that it may take.
+    kind: number, integer, choice, flag, text, matrix, numbers (a name, one number, or a row or matrix of them) or parts
+    (a matrix, or named ones). low, high: an integer's. choices: the names that it may take.
     check: what is wrong with a number, and what mends it; None if nothing is.
+    needs: settings of which one must be there for it to have an effect.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Setting:
     low: int | None = None
     high: int | None = None
     panel: str = "Attention"
+    needs: tuple[str, ...] = ()
 
 
 # The settings that entries bring along, by name, as they are registered.
@@ -62,6 +65,12 @@ class Entry:
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
 
+def brought(entry: Entry) -> tuple[Setting, ...]:
+    """The settings that an entry brings along: none, one, or several."""
+    own: Setting | tuple[Setting, ...] | None = getattr(entry, "setting", None)
+    return own if isinstance(own, tuple) else () if own is None else (own,)
+
+
 E = TypeVar("E", bound=Entry)
 
 
@@ -90,9 +99,7 @@ class Registry(Generic[E]):
     def add(self, entry: E) -> None:
         """Register what is made already."""
         self._entries[entry.name] = entry
-        own = getattr(entry, "setting", None)
-        if own is not None:
-            SETTINGS[own.name] = own
+        SETTINGS.update({own.name: own for own in brought(entry)})
 
     def find(self, name: str, *, place: Place | str | None = None) -> E:
         """The entry of that name; an unknown one raises InputError with the nearest name."""
@@ -102,8 +109,7 @@ class Registry(Generic[E]):
 
     def remove(self, name: str) -> None:
         """Forget an entry (a test that registered one cleans up after itself)."""
-        own = getattr(self._entries.pop(name), "setting", None)
-        if own is not None:
+        for own in brought(self._entries.pop(name)):
             del SETTINGS[own.name]
 
     @property

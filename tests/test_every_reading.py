@@ -82,6 +82,17 @@ SETTING: dict[str, dict[str, Any]] = {
     "like": {"like": "torch-sdpa", "weight_layout": "in-out"},
     "out-in": {"weight_layout": "out-in"},
     "columns": {"layout": "columns"},
+    "rope": {"rope": 10000},
+    "qk_norm": {"qk_norm": "rms"},
+    "layer": {"qk_norm": "layer", "q_weight": [numbers(D)], "k_weight": [numbers(D)], "q_shift": [numbers(D)],
+              "k_shift": [numbers(D)], "eps": 0.01},
+    "positions": {"rope": "100:neighbours:width=2", "positions": [0, 2, 3, 7], "key_positions": [3, 1, 0, 2, 9]},
+    "alibi": {"alibi": 0.5, "heads": None},
+    "relative": {"relative": [numbers(N + M - 1)]},
+    "t5": {"relative": {"t5": [numbers(8)], "max": 6}},
+    "shaw": {"relative": {"shaw": numbers(3, D), "max": 1}, "score": "dot"},
+    "xl": {"relative": {"xl": numbers(2, N + M - 1, D // 2), "u": numbers(D), "v": numbers(D // 2)}, "heads": 2},
+    "past_turned": {"rope": 10000, "past_k": numbers(2, D), "past_v": numbers(2, D), "past_turned": True},
 }
 FEATURES: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"score {name}": ("score", {"score": value}) for name, value in SCORE.items()},

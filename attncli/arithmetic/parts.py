@@ -50,6 +50,12 @@ class Parts(Value):
             return self._moved(lambda part: np.take(part, indices, axis=at + self.lead))
         return self._moved(lambda part: np.take(part, indices, axis=axis))
 
+    def _np_take_along_axis(self, x: Any, indices: Any, axis: int) -> Self:
+        if isinstance(indices, Value):
+            raise self._opaque("np.take_along_axis by what depends on numbers")
+        places = indices.reshape((1,) * self.lead + indices.shape)
+        return self._lifted(x)._moved(lambda part: np.take_along_axis(part, places, axis=x._axis(axis)))  # type: ignore[no-any-return]
+
     def _joined(self, values: Sequence[Any], axis: int) -> Any:
         return self._of(*(np.concatenate(parts, axis=axis) for parts in zip(*(x.parts for x in values), strict=True)))
 

@@ -102,6 +102,8 @@ def _parameters(parameters: dict[str, float | Matrix]) -> list[str]:
 def _said(value: object) -> str:
     if isinstance(value, Matrix):
         return _times(value.array.shape)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_said(each)}" for name, each in value.items())
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 

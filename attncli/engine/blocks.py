@@ -50,8 +50,8 @@ class BlockedAttention:
         with np.errstate(all="ignore"):
             self.at = at = plain_state(arrays, config, frozenset({"bias", *STEPS.beginnings()} - {"weights"}) & arrays.keys())
             self.shape = at.shape
-            if at.has("biased"):
-                _ = at["bias_table"]
+            if at.has("biased") and "bias" in at.inputs:
+                _ = at["given_bias"]
             for name in ("q", "k", "v"):
                 if at.has(name):
                     _ = at[name]

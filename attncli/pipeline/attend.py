@@ -43,8 +43,8 @@ def told_state(inputs: Mapping[str, Array], config: AttentionConfig, steps: Iter
 def tell(at: State) -> None:
     """Compute the steps, and note what has to be told on the way."""
     shape = at.shape
-    if at.has("biased"):
-        _ = at["bias_table"]
+    if at.has("biased") and "bias" in at.inputs:
+        _ = at["given_bias"]
     if at.masks:
         at.notes += at.masks.notes
     if at.begin != "weights":

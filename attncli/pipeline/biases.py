@@ -6,6 +6,7 @@ gives a table that broadcasts to (..., H, n, m). What all of them give is added 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False)
 class BiasEntry(Entry):
-    """A bias as it is registered: function(at, indices, argument) -> table. setting: how it is asked for."""
+    """A bias as it is registered: function(at, indices, argument) -> table. setting: how it is asked for.
+
+    when: of a State and what was said there, whether it is this bias that is meant.
+    """
 
     setting: Setting
+    when: Callable[[State, Any], bool] = lambda at, said: True
 
 
 BIASES: Registry[BiasEntry] = Registry("bias", BiasEntry)
@@ -30,7 +35,9 @@ bias = BIASES
 
 def named_biases(at: State) -> list[BiasEntry]:
     """The biases by name that this problem asks for."""
-    return [entry for entry in BIASES if at.config.more.get(entry.setting.name) is not None]
+    said = at.config.more
+    names = [(entry, entry.setting.name) for entry in BIASES]
+    return [entry for entry, name in names if said.get(name) is not None and entry.when(at, said[name])]
 
 
 def has_bias(at: State) -> bool:
@@ -38,20 +45,21 @@ def has_bias(at: State) -> bool:
     return "bias" in at.inputs or bool(named_biases(at))
 
 
-def table_of_biases(at: State) -> Any:
+def table_of_bias(at: State) -> Any:
+    """The bias that is given, as it broadcasts to (..., H, n, m)."""
+    given = at.inputs["bias"]
+    table, note = score_table("bias", given, at.shape)
+    at.notes += [note] if note else []
+    if isinstance(given, np.ndarray) and given.size and _is_zero_or_one(given):
+        at.notes.append("bias: nothing but 0 and 1, added to the scores; a mask is keep:FILE or block:FILE")
+    return table
+
+
+def all_biases(at: State) -> Any:
     """All biases together, as they broadcast to (..., H, n, m)."""
-    tables: list[Any] = []
-    if "bias" in at.inputs:
-        given = at.inputs["bias"]
-        table, note = score_table("bias", given, at.shape)
-        at.notes += [note] if note else []
-        if isinstance(given, np.ndarray) and given.size and _is_zero_or_one(given):
-            at.notes.append("bias: nothing but 0 and 1, added to the scores; a mask is keep:FILE or block:FILE")
-        tables.append(table)
-    named = named_biases(at)
-    if named:
-        indices = at.shape.indices(at.config.alignment)
-        tables += [at.as_number(np.asarray(each.function(at, indices, at.config.more[each.setting.name]))) for each in named]
+    tables = [at["given_bias"]] if "bias" in at.inputs else []
+    for each in named_biases(at):
+        tables.append(at.as_number(np.asarray(each.function(at, at["places"], at.config.more[each.setting.name]))))
     total = tables[0]
     for table in tables[1:]:
         total = total + table

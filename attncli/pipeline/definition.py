@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from attncli.pipeline import projections  # isort: skip
+from attncli.pipeline import norms  # isort: skip
+from attncli.pipeline import positions  # isort: skip
 from attncli.pipeline import logits  # isort: skip
 from attncli.pipeline import shares  # isort: skip
 
-__all__ = ["logits", "projections", "shares"]
+__all__ = ["logits", "norms", "positions", "projections", "shares"]

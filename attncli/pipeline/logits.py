@@ -11,9 +11,10 @@ from typing import Any
 
 from attncli.errors import InputError, Opaque, ShapeError, UsageError
 from attncli.lazy import Array, np
-from attncli.pipeline.biases import has_bias, table_of_biases
+from attncli.pipeline.biases import all_biases, has_bias, table_of_bias
 from attncli.pipeline.heads import broadcast_leading
 from attncli.pipeline.masking import all_of
+from attncli.pipeline.relative import asking, has_vectors, met
 from attncli.pipeline.scores import ScoreSpec, inverse_root
 from attncli.pipeline.state import Partly, RowBlock, State
 from attncli.pipeline.steps import QUERY_KEY, always, step, value
@@ -55,7 +56,8 @@ def _told_score(at: State) -> tuple[str, str]:
     score = at.score
     if score is None or score.entry is None:
         return score.name if score else "given", ""
-    return score.entry.raw or score.entry.formula or score.name, score.entry.latex
+    text, drawn = score.entry.raw or score.entry.formula or score.name, score.entry.latex
+    return (f"{text} + q . r", rf"{drawn} + q \cdot r") if has_vectors(at) else (text, drawn)
 
 
 def _told_scores(at: State) -> tuple[str, str]:
@@ -68,12 +70,13 @@ def similarity(at: State) -> Any:
     score = at.score
     assert score is not None
     queries, keys = at.latest("query"), at.spread("K", at.latest("key"))
-    scores = scored(at, score, queries, keys)
+    vectors = has_vectors(at)
+    scores = scored(at, score, asking(at, queries) if vectors else queries, keys)
     shape = (*broadcast_leading(queries.shape[:-2], keys.shape[:-2]), queries.shape[-2], keys.shape[-2])
     if scores.shape != shape:
         told = [(*sizes[:-3], *sizes[-2:]) if at.layout.heads is None else sizes for sizes in (scores.shape, shape)]
         raise ShapeError(f"the score {score.name!r} gave {told[0]}, not (..., n, m) = {told[1]}")
-    return scores
+    return scores + met(at, queries) if vectors else scores
 
 
 @step("kernel", line="logits", axes=QUERY_KEY, per_head=True, begins=True,
@@ -195,10 +198,16 @@ def capped(at: State) -> Any:
     return within_support(at, c * np.tanh(s / c))
 
 
-@value("bias_table", "table")
+@value("given_bias", "table", settings=("bias",))
+def given_bias(at: State) -> Any:
+    """The bias that is given as a table."""
+    return table_of_bias(at)
+
+
+@value("bias_table", "fact")
 def bias_table(at: State) -> Any:
     """All biases together, as they broadcast to (..., H, n, m)."""
-    return table_of_biases(at)
+    return all_biases(at)
 
 
 @step("biased", fast=True, line="logits", axes=QUERY_KEY, per_head=True, when=has_bias, formula="s + bias",

@@ -21,6 +21,7 @@ class MaskEntry(Entry):
 
     spec: how it is written; example: so that it is taken as it stands, for three keys or more. takes: what its argument is, "" for none. parse: the argument in its one form.
     aligned: whether it asks for a query's position. by_offset: whether it looks only at position - key.
+    causal: whether no key is visible that comes after the query.
     """
 
     spec: str
@@ -29,6 +30,7 @@ class MaskEntry(Entry):
     parse: Callable[[str, Any], Any] | None = None
     aligned: bool = False
     by_offset: bool = False
+    causal: bool = False
 
 
 MASKS: Registry[MaskEntry] = Registry("mask", MaskEntry)
@@ -42,6 +44,7 @@ class ScoreIndices:
     """Where scores lie: index arrays that broadcast to the part of (*batch, H, n, m) that is asked for.
 
     query and key count from 0; position is the place of a query among the keys, as the alignment puts it.
+    Where tokens were given places, a bias finds those in position and key.
     """
 
     sequence: Array
@@ -60,7 +63,7 @@ class ScoreIndices:
     def part(self, queries: slice | Array, keys: slice = slice(None)) -> ScoreIndices:
         """The part of the given rows and columns."""
         return replace(
-            self, query=self.query[queries, :], position=self.position[..., queries, :], key=self.key[keys]
+            self, query=self.query[queries, :], position=self.position[..., queries, :], key=self.key[..., keys]
         )
 
 
@@ -203,6 +206,7 @@ class Masks:
         named = {spec.alignment for spec in specs if spec.alignment is not None}
         if len(named) > 1:
             raise UsageError("two masks name different alignments", hint="name one; the others follow it")
+        self.specs = specs
         self.alignment = named.pop() if named else default
         self.notes: list[str] = []
         silent = [spec for spec in specs if spec.aligned and spec.alignment is None]
@@ -216,6 +220,11 @@ class Masks:
             note = getattr(predicate, "note", None)
             if note:
                 self.notes.append(note)
+
+    @property
+    def causal(self) -> bool:
+        """Whether no query sees a key that comes after it."""
+        return any(spec.entry is not None and spec.entry.causal for spec in self.specs)
 
     def visible(self, queries: slice = slice(None), keys: slice = slice(None)) -> Array:
         """Booleans that broadcast to that part of (*batch, H, n, m)."""

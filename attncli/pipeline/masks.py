@@ -25,6 +25,7 @@ Predicate = Callable[[ScoreIndices], Array]
     source="Vaswani et al. 2017, arXiv:1706.03762",
     aligned=True,
     by_offset=True,
+    causal=True,
     spec="causal | causal:top-left | causal:bottom-right",
 )
 def causal(shape: ScoreShape, _: None) -> Predicate:

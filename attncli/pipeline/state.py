@@ -58,6 +58,8 @@ class State:
     dtype: Any = None
     # How matrices were written, for the formulas that are told of them; here, tokens are rows and weights in x out.
     in_columns = weights_turned = False
+    # Whether only shapes are asked for, and one number may stand for many.
+    only_sizes = False
 
     def __init__(
         self,
@@ -253,6 +255,16 @@ class State:
         return Masks(self.config.masks, self.shape, self.config.alignment)
 
     @property
+    def whole(self) -> State:
+        """What it is a part of: itself, where it is no block of rows."""
+        return self
+
+    @property
+    def alignment(self) -> str:
+        """How queries are aligned with keys: as the masks have it."""
+        return self.masks.alignment if self.masks else self.config.alignment
+
+    @property
     def heads(self) -> int:
         """How many heads the numbers per head have: 1 where there are none."""
         return 1 if self.layout.heads is None else self.layout.heads
@@ -357,11 +369,15 @@ class RowBlock(State):
 
     def __init__(self, whole: State, sequence: tuple[int, ...], head: int | None, rows: slice | Array) -> None:
         super().__init__(whole.config, whole.inputs, between=whole.between, stepwise=whole.stepwise)
-        self.whole, self.sequence, self.head, self.rows = whole, sequence, head, rows
+        self._whole, self.sequence, self.head, self.rows = whole, sequence, head, rows
         self.dtype, self.normalizer, self.score = whole.dtype, whole.normalizer, whole.score
         self.layout = HeadLayout(False, 1 if head is not None else whole.heads, whole.layout.key_heads)
         count = len(range(*rows.indices(whole.shape.n))) if isinstance(rows, slice) else len(rows)
         self.shape = ScoreShape((), self.layout.heads, count, whole.shape.m, whole.shape.past)
+
+    @property
+    def whole(self) -> State:
+        return self._whole
 
     def has(self, name: str) -> bool:
         return self.whole.has(name)
@@ -381,18 +397,21 @@ class RowBlock(State):
 
     def indices(self, masks: Masks) -> ScoreIndices:
         """The indices of these rows, as they are in the whole."""
-        every, lead = masks.indices, len(self.whole.shape.batch)
+        return self._placed(masks.indices)
+
+    def _placed(self, every: ScoreIndices) -> ScoreIndices:
+        """The own part of indices of the whole."""
         at = tuple(slice(i, i + 1) for i in self.sequence)
-        sequence = every.sequence[at].reshape(1, 1, 1) if lead else every.sequence
+        sequence = every.sequence[at].reshape(1, 1, 1) if self.whole.shape.batch else every.sequence
         head = every.head if self.head is None else every.head[self.head : self.head + 1]
-        position = every.position
-        if position.ndim > 2:
-            position = self.cut(np.broadcast_to(position, (*position.shape[:-2], *position.shape[-2:])), rows=False)
-        return replace(every, sequence=sequence, head=head, position=position).part(self.rows)
+        position, key = (x if x.ndim <= 2 else self.cut(x, rows=False) for x in (every.position, every.key))
+        return replace(every, sequence=sequence, head=head, position=position, key=key).part(self.rows)
 
     def compute(self, entry: Step) -> Any:
+        if entry.line == "place":
+            return self._placed(self.whole[entry.name])
         if entry.line == "table":
-            return self._converted("bias", self.cut(self.whole[entry.name], rows=True))
+            return self._converted(entry.settings[0], self.cut(self.whole[entry.name], rows=True))
         if entry.line in ("data", "query", "key", "value"):
             x = self.whole[entry.name]
             if not entry.per_head and self.whole.layout.joined:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from attncli.errors import InputError, shortened, unknown
-from attncli.registry import Entry, Registry, Setting
+from attncli.registry import Entry, Registry, Setting, brought
 
 if TYPE_CHECKING:
     from attncli.pipeline.state import State
 
 Axis = Literal["query", "key", "feature", ""]
-Line = Literal["data", "query", "key", "value", "logits", "shares", "output", "back", "fact", "table"]
+Line = Literal["data", "query", "key", "value", "logits", "shares", "output", "back", "fact", "table", "place"]
 
 QUERY_FEATURE: tuple[Axis, Axis] = ("query", "feature")
 KEY_FEATURE: tuple[Axis, Axis] = ("key", "feature")
@@ -41,7 +41,7 @@ class Step(Entry):
     tells: the name under which an explanation tells a value inside; else it stands in the terms of what uses it.
     fast: whether the compiled kernel knows it. truth: whether it is booleans. moments: whether --stats tells its mean and variance.
     per_head: whether it has an axis of heads. hides: whether its hidden cells are drawn as such.
-    settings: the names of those settings that it is made by; setting: one that it brings along itself.
+    settings: the names of those settings that it is made by; setting: one, or several, that it brings along itself.
     made_from: the steps, or lines, that it is made from, where that is not the step before it in its line.
     begins: whether a problem may begin there. comes_of: what brings it about.
     """
@@ -63,7 +63,7 @@ class Step(Entry):
     begins: bool = False
     comes_of: str = ""
     settings: tuple[str, ...] = ()
-    setting: Setting | None = None
+    setting: Setting | tuple[Setting, ...] | None = None
     made_from: tuple[str, ...] = ()
 
     @property
@@ -168,7 +168,7 @@ class StepRegistry(Registry[Step]):
     def made_by(self, begin: str) -> list[str]:
         """The settings that have no effect on a problem that begins at that step."""
         upto = [entry for entry in self if self.order(entry.name) <= self.order(begin) and entry.line != "value"]
-        return [name for entry in upto for name in (*entry.settings, *([entry.setting.name] if entry.setting else []))]
+        return [name for entry in upto for name in (*entry.settings, *(own.name for own in brought(entry)))]
 
     def beginnings(self) -> list[str]:
         """The steps that a problem may begin at, in order."""

@@ -94,8 +94,11 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
     options |= {name: values.pop(name) for name in ("separator", "decimal") if name in values}  # of CSV written, too
     for name in ("header", "labels", "stdin_format", "problems", "stages"):
         values.pop(name, None)
-    more = {name: values.pop(name) for name in list(values) if name in SETTINGS}
-    score = _score(values.pop("score", None), values.pop("param", {}), settings, rules.get("score"))
+    score, parameters = values.pop("score", None), values.pop("param", {})
+    aside = _not_of_score(score, parameters)
+    more = {**aside, **{name: values.pop(name) for name in list(values) if name in SETTINGS}}
+    parameters = {name: value for name, value in parameters.items() if name not in aside}
+    score = _score(score, parameters, settings, rules.get("score"))
     return Problem(
         inputs=inputs,
         attention=values.pop("attention", None) or infer_attention(given),
@@ -108,9 +111,17 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
         alignment=rules.get("causal", "top-left"),
         more=more,
         options=options,
-        places={name: setting.place for name, setting in settings.items()},
+        places={**{name: settings["param"].place for name in aside},  # noqa: C420  (there may be no "param")
+                **{name: setting.place for name, setting in settings.items()}},
         **{name: value for name, value in values.items() if name != "layout"},
     )
+
+
+def _not_of_score(score: ScoreChoice | None, parameters: dict[str, float | Matrix]) -> dict[str, float | Matrix]:
+    """Of the parameters those that belong to a step or bias with that setting, and not to the score."""
+    own = SCORES.find(score.score).parameters if score is not None and isinstance(score.score, str) else ()
+    strange = score is not None and not isinstance(score.score, str)
+    return {name: x for name, x in parameters.items() if name in SETTINGS and not strange and name not in own}
 
 
 def _score(

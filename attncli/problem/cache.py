@@ -8,14 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from attncli.engine.attending import attend as compute
 from attncli.engine.plan import Sizes as Shape
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
+from attncli.pipeline.biases import named_biases
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.masks import Masks, MaskSpec, ScoreShape, mask_spec
 from attncli.pipeline.normalizers import find_normalizer
+from attncli.pipeline.positions import stand
+from attncli.pipeline.relative import cut_to_row, has_vectors
+from attncli.pipeline.state import HeadLayout, State
 from attncli.pipeline.trace import Trace
 from attncli.problem.labels import key_labels, past_count, query_labels
 from attncli.problem.matrix import Matrix
@@ -56,6 +61,10 @@ class Plan:
         self.past = past_count(problem)
         self.extent = ScoreShape(scores[: -2 if heads is None else -3], heads, self.n, self.m, self.past)
         self.masks = Masks(self.rules.masks, self.extent, self.rules.alignment)
+        # The whole, of which what depends on numbers is never asked.
+        self.whole = State(self.rules, {})
+        self.whole.shape, self.whole.masks = self.extent, self.masks if self.rules.masks else None
+        self.whole.layout = HeadLayout(heads is None, heads, heads or 1)
         own = query_labels(problem, self.n) or _of_stage(problem, ("X", "Q"), tokens, self.n)
         self.queries = own or [f"q{i + 1}" for i in range(self.n)]
         sources = ("K", "Y", "V") if problem.attention == "cross" else ("K", "X", "V")
@@ -74,6 +83,28 @@ class Plan:
     def visible(self, at: int, keys: slice) -> Array:
         """Which of these keys the query at that position sees: broadcasts to (*batch, H, 1, keys)."""
         return self.masks.visible(slice(at, at + 1), keys)
+
+    def more(self, at: int) -> Mapping[str, Any]:
+        """What steps and biases are told at that position: where its query and the keys so far stand in the whole."""
+        more = self.rules.more
+        if not more:
+            return more
+        queries, keys = stand(self.rules, self.extent, self.masks.alignment)
+        turned = self.past if more.get("past_turned") else None  # keys of earlier steps are held as they come
+        placed = {entry.setting.name for entry in named_biases(self.whole)}  # they come as rows of a bias
+        more = {name: x for name, x in more.items() if name not in placed}
+        if has_vectors(self.whole):
+            more["relative"] = cut_to_row(more["relative"], self.whole, at, self.existing(at))
+        here = {"positions": queries[..., at : at + 1], "key_positions": keys[..., : self.existing(at)]}
+        told = {name: np.squeeze(x, -2) if x.ndim > 1 else x for name, x in here.items()}
+        return {**more, **told, "past_turned": turned}
+
+    def biases(self, at: int) -> list[Array]:
+        """What biases that come of positions add, for the query at that position and the keys so far."""
+        part = self.whole["places"].part(slice(at, at + 1), slice(0, self.existing(at)))
+        more = self.rules.more
+        rows = [each.function(self.whole, part, more[each.setting.name]) for each in named_biases(self.whole)]
+        return [x if self.extent.heads is not None or x.ndim < 3 else x[..., 0, :, :] for x in rows]
 
     def first_to_look_ahead(self) -> int | None:
         """The first query, counted from 1, that sees keys which come later; None if none does."""
@@ -122,7 +153,7 @@ class Cache:
     def step(self, at: int, traces: Mapping[str, Trace]) -> tuple[Trace, Row]:
         """Compute the query at that position, counted from 0; traces: of this step, of stages before this one."""
         end = self.plan.existing(at) - self.plan.past
-        rules = replace(self.plan.rules, masks=self._masks(at))
+        rules = replace(self.plan.rules, masks=self._masks(at), more=self.plan.more(at))
         try:
             trace = compute(self._inputs(at, end, traces), rules)
         except AttnError as error:
@@ -148,8 +179,11 @@ class Cache:
             if name in given:
                 inputs[name] = _rows(given[name], at, at + 1)
         inputs |= {name: x for name, x in own.items() if name in ("X", "Q")}
+        biases = self.plan.biases(at)
         if "bias" in given:
-            inputs["bias"] = _part(given["bias"], at, self.plan.existing(at))
+            biases.append(_part(given["bias"], at, self.plan.existing(at)))
+        if biases:
+            inputs["bias"] = sum(biases[1:], start=biases[0])
         if not self.plan.grows:
             return inputs | self._fixed(inputs)
         news = {name: own[name] if name in own else _rows(given[name], self.ready, end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attncli.errors import AttnError, UsageError, unknown
+from attncli.pipeline.biases import BIASES
 from attncli.pipeline.scores import SCORES
 from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import NAMED_STEPS
@@ -13,6 +14,7 @@ from attncli.problem.problem import Problem
 from attncli.problem.reading import split_stage
 from attncli.problem.settings import LATER_STEPS
 from attncli.problem.values import ScoreChoice
+from attncli.registry import SETTINGS
 
 
 def infer_attention(given: set[str]) -> str:
@@ -30,7 +32,7 @@ def contradictions(problem: Problem, said: set[str], unknown_matrices: frozenset
     found = [*_later(problem, given, said), *_sources(problem, given), *_numbers(problem, said)]
     if problem.both_ways and not {"X", "Y"} <= given:
         found.append(_error(problem, "both_ways", "both ways needs X and Y", "cross X Y --both-ways"))
-    return [*found, *parameter_errors(problem), *_stages(problem)]
+    return [*found, *_brought(problem), *parameter_errors(problem), *_stages(problem)]
 
 
 def _error(problem: Problem, name: str, what: str, hint: str | None = None) -> UsageError:
@@ -49,7 +51,9 @@ def _later(problem: Problem, given: set[str], said: set[str]) -> Iterator[AttnEr
         if name in given:
             yield _error(problem, name, f"{name} and {begin} are both given, but {begin} comes after {name}",
                          f"leave {name} out, or leave {begin} out to have it computed")
-    for name in [*STEPS.made_by(begin), *(["d_k"] if begin == "kernel" else [])]:
+    late = STEPS.made_by(begin)
+    late += [entry.setting.name for entry in BIASES] if "bias" in late else []
+    for name in [*late, *(["d_k"] if begin == "kernel" else [])]:
         if name in said or name in given:
             yield _error(problem, name, f"{name} has no effect: the problem begins at {begin}", f"leave {name} out")
 
@@ -141,6 +145,16 @@ def _numbers(problem: Problem, said: set[str]) -> Iterator[AttnError]:
 
 def _is_scaled(score: ScoreChoice) -> bool:
     return isinstance(score.score, str) and score.score in SCORES and SCORES.find(score.score).scaled
+def _brought(problem: Problem) -> Iterator[AttnError]:
+    """What entries brought along: of the kind that they ask for, and with what it needs."""
+    for name, value in problem.more.items():
+        setting = SETTINGS[name]
+        if setting.needs and value is not False and not {*setting.needs} & problem.more.keys():
+            needed = " or ".join("--" + each.replace("_", "-") for each in setting.needs)
+            yield _error(problem, name, f"{name} has no effect without {needed}", f"leave {name} out, or give {needed}")
+        if setting.kind in ("matrix", "number") and isinstance(value, Matrix) != (setting.kind == "matrix"):
+            is_one, is_not = ("a matrix", "a number")[:: 1 if setting.kind == "matrix" else -1]
+            yield _error(problem, name, f"{name} is {is_one}, not {is_not}", "inline as [[...]], or a file")
 
 
 def _stages(problem: Problem) -> Iterator[AttnError]:

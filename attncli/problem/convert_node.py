@@ -10,7 +10,7 @@ from attncli.pipeline.scores import SCORES
 from attncli.pipeline.trace import parse_address
 from attncli.problem.convert_text import masks_from_text
 from attncli.problem.matrix import Matrix
-from attncli.problem.numbers import is_number, looks_like_number, parse_number, quote
+from attncli.problem.numbers import is_number, quote
 from attncli.problem.plain_node import PlainNodes
 from attncli.problem.reading import Reading, split_stage
 from attncli.problem.settings import Field
@@ -46,21 +46,6 @@ class Nodes(PlainNodes):
         if node.id != "mapping":
             raise InputError("param is not a mapping", place=self.place(node), hint="param: {sigma: 2}")
         return self.parameter_values({key: value for key, _, value in pairs_of(node)})
-
-    def parameter_values(self, parts: dict[str, Node]) -> dict[str, float | Matrix]:
-        """Each a number or a matrix; all errors at once."""
-        values: dict[str, float | Matrix] = {}
-        errors: list[AttnError] = []
-        for name, node in parts.items():
-            try:
-                if node.id == "scalar" and looks_like_number(node.value):
-                    values[name] = parse_number(node.value, place=self.place(node))
-                else:
-                    values[name] = self.only_matrix(name, node)
-            except AttnError as error:
-                errors += error.errors()
-        raise_all(errors)
-        return values
 
     def masks(self, field: Field, node: Node) -> list[MaskChoice]:
         """One mask, or a list of them."""

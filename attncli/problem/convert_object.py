@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from attncli.errors import AttnError, InputError, UsageError, nearest, raise_all
+from attncli.errors import AttnError, InputError, UsageError, nearest, raise_all, unknown
 from attncli.lazy import np
 from attncli.pipeline.masks import MASKS, MaskSpec, mask_spec
 from attncli.pipeline.scores import SCORES
 from attncli.problem.build import Layer
-from attncli.problem.convert_text import masks_from_text, parameter_from_text
+from attncli.problem.convert_text import masks_from_text, numbers_from_text, parameter_from_text
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import parse_number
 from attncli.problem.reading import READ_OPTIONS, Reading, check_words, read_options, split_words
@@ -109,6 +109,23 @@ def _choice(field: Field, value: Any, reading: Reading) -> Any:
     return check_choice(field, str(value), None)
 
 
+def _numbers(field: Field, value: Any, reading: Reading) -> float | Matrix | str:
+    if isinstance(value, str) or (not isinstance(value, Matrix | PathLike) and np.ndim(value) == 0):
+        text = value if isinstance(value, str) else _float(field.name, value)
+        return numbers_from_text(field, text, reading, field.name)
+    return matrix_from_object(field.name, value, reading)
+
+
+def _parts(field: Field, value: Any, reading: Reading) -> Matrix | dict[str, float | Matrix]:
+    if not isinstance(value, Mapping):
+        return matrix_from_object(field.name, value, reading)
+    names = field.choices() if field.choices else []
+    odd = next((name for name in value if name not in names), None)
+    if odd is not None:
+        raise unknown(field.name, str(odd), names)
+    return {name: _parameter(name, each, reading) for name, each in value.items()}
+
+
 def _flag(field: Field, value: Any, reading: Reading) -> bool:
     if not isinstance(value, bool):
         raise UsageError(f"{field.name} must be True or False, not {value!r}")
@@ -203,4 +220,5 @@ def _mask(item: Any, reading: Reading) -> list[MaskChoice]:
 _KINDS: dict[str, Callable[[Field, Any, Reading], Any]] = {
     "matrix": _matrix, "number": _number, "integer": _integer, "choice": _choice, "flag": _flag, "text": _text,
     "score": _score, "parameters": _parameters, "masks": _masks, "tokens": _tokens,
+    "numbers": _numbers, "parts": _parts,
 }  # fmt: skip

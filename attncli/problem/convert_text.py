@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attncli.errors import AttnError, Place, UsageError, raise_all
+from attncli.errors import AttnError, Place, UsageError, raise_all, unknown
+from attncli.lazy import np
 from attncli.pipeline.masks import MASKS, mask_spec, split_spec
 from attncli.pipeline.scores import SCORES
 from attncli.pipeline.trace import parse_address
@@ -66,6 +67,26 @@ def _flag(field: Field, given: bool, reading: Reading) -> bool:
 
 def _text(field: Field, text: Any, reading: Reading) -> Any:
     return text
+
+
+def numbers_from_text(field: Field, text: Any, reading: Reading, place: Place | str | None) -> float | Matrix | str:
+    """One of the field's names, a number, numbers in a comma list, or a matrix."""
+    if not isinstance(text, str):
+        return check_number(field, float(text), str(text), None)
+    names = field.choices() if field.choices else []
+    if text.strip() in names:
+        return text.strip()
+    parts = [part.strip() for part in text.split(",")]
+    if all(looks_like_number(part, decimal=reading.options.decimal) for part in parts):
+        read = [check_number(field, parse_number(part, decimal=reading.options.decimal), part, None) for part in parts]
+        return read[0] if len(read) == 1 else Matrix(np.array(read))
+    if names and not reading.is_matrix(text):
+        raise unknown(field.name, text.strip(), [*names, "numbers"])
+    return reading.matrix(text, place)
+
+
+def _numbers(field: Field, text: Any, reading: Reading) -> float | Matrix | str:
+    return numbers_from_text(field, text, reading, field.said_as)
 
 
 def _score(field: Field, text: str, reading: Reading) -> ScoreChoice:
@@ -157,5 +178,5 @@ def _expect(field: Field, texts: Sequence[str], reading: Reading) -> dict[str, H
 _KINDS: dict[str, Callable[[Field, Any, Reading], Any]] = {
     "matrix": _matrix, "number": _number, "integer": _integer, "choice": _choice, "flag": _flag, "text": _text,
     "score": _score, "parameters": _parameters, "masks": _masks, "tokens": _tokens, "steps": _steps,
-    "expect": _expect,
+    "expect": _expect, "numbers": _numbers, "parts": _matrix,
 }  # fmt: skip

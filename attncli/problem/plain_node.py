@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attncli.errors import AttnError, InputError, Place, raise_all
+from attncli.errors import AttnError, InputError, Place, raise_all, unknown
 from attncli.lazy import np
 from attncli.pipeline.trace import parse_address
+from attncli.problem.convert_text import numbers_from_text
 from attncli.problem.formats.base import check_room
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import looks_like_number, parse_number, quote
@@ -16,7 +17,10 @@ from attncli.problem.settings import Field, check_choice, check_integer, check_n
 from attncli.problem.values import StageRef, placed
 from attncli.problem.yamlmatrix import matrix_from_node
 from attncli.problem.yamltree import Node, is_null, is_plain, pairs_of, place_of, scalar_value
+from attncli.registry import SETTINGS
 
+_MATRIX_FORMS = ({"file", "name"}, {"identity"}, {"stage", "step"})
+_MATRIX_KEYS = set[str]().union(*_MATRIX_FORMS)
 _LARGEST = 2**24  # rows of an identity
 
 
@@ -29,6 +33,7 @@ class PlainNodes:
         self.kinds: dict[str, Callable[[Field, Node], Any]] = {
             "matrix": self.matrix, "number": self.number, "integer": self.integer, "choice": self.choice,
             "flag": self.flag, "text": self.text, "tokens": self.tokens, "steps": self.steps,
+            "numbers": self.numbers, "parts": self.parts,
         }  # fmt: skip
 
     def value(self, field: Field, node: Node) -> Any:
@@ -112,7 +117,40 @@ class PlainNodes:
 
     def matrix(self, field: Field, node: Node) -> Matrix | StageRef:
         """Nested lists, a file, {file, name}, {identity: N} or {stage, step}."""
-        return self.matrix_or_stage(field.name, node)
+        return self.only_matrix(field.name, node) if field.name in SETTINGS else self.matrix_or_stage(field.name, node)
+
+    def numbers(self, field: Field, node: Node) -> float | Matrix | str:
+        """One of the field's names, a number, or a matrix."""
+        if node.id != "scalar":
+            return self.only_matrix(field.name, node)
+        place = self.place(node)
+        with placed(place):
+            return numbers_from_text(field, str(node.value), self.reading, place)
+
+    def parts(self, field: Field, node: Node) -> Matrix | dict[str, float | Matrix]:
+        """A matrix, or {NAME: number or matrix} of the field's names."""
+        names = field.choices() if field.choices else []
+        if node.id != "mapping" or {key for key, _, _ in pairs_of(node)} <= _MATRIX_KEYS:
+            return self.only_matrix(field.name, node)
+        for key, at, _ in pairs_of(node):
+            if key not in names:
+                raise unknown(field.name, key, names, place=self.place(at))
+        return self.parameter_values({key: value for key, _, value in pairs_of(node)})
+
+    def parameter_values(self, parts: dict[str, Node]) -> dict[str, float | Matrix]:
+        """Each a number or a matrix; all errors at once."""
+        values: dict[str, float | Matrix] = {}
+        errors: list[AttnError] = []
+        for name, node in parts.items():
+            try:
+                if node.id == "scalar" and looks_like_number(node.value):
+                    values[name] = parse_number(node.value, place=self.place(node))
+                else:
+                    values[name] = self.only_matrix(name, node)
+            except AttnError as error:
+                errors += error.errors()
+        raise_all(errors)
+        return values
 
     def matrix_or_stage(self, name: str, node: Node, *, blanks: bool = False) -> Matrix | StageRef:
         """The same, for what is not a field: a score's parameter, a mask's table, a step's hand numbers."""
@@ -133,7 +171,7 @@ class PlainNodes:
         """{file: F}, {file: F, name: N}, {identity: N} or {stage: S, step: T}."""
         parts = {key: value for key, _, value in pairs_of(node)}
         place = self.place(node)
-        known = ({"file", "name"}, {"identity"}, {"stage", "step"})
+        known = _MATRIX_FORMS
         if not parts or not any(set(parts) <= form for form in known) or set(parts) == {"name"}:
             odd = next((key for key in parts if not any(key in form for form in known)), None)
             what = f"{name}: unknown key {odd!r}" if odd else f"{name} is neither a file nor an identity nor a stage"

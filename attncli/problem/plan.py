@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from attncli.engine.plan import Plan, is_copied
+from attncli.errors import AttnError
 from attncli.lazy import np
 from attncli.pipeline.dtypes import common_dtype
 from attncli.pipeline.trace import Numbered, Trace, wanted
@@ -13,10 +14,18 @@ from attncli.problem.problem import Problem
 
 
 def plan_of(problem: Problem, steps: Iterable[str] | None = None) -> Plan:
-    """The plan for holding these steps, None for all. Its sizes must fit (`size_errors` finds nothing)."""
+    """The plan for holding these steps, None for all. Its sizes must fit (`size_errors` finds nothing).
+
+    Raises, with their places, what the definition raises of shapes alone.
+    """
     arrays, dtype = problem.arrays(), computed_dtype(problem)
     stored = {name: (array.shape, is_copied(array, dtype.itemsize)) for name, array in arrays.items()}
-    return Plan(problem.rules(), stored, dtype, wanted(steps))
+    plan = Plan(problem.rules(), stored, dtype, wanted(steps))
+    try:
+        _ = plan.shapes
+    except AttnError as error:
+        raise problem.placed(error) from None
+    return plan
 
 
 def step_shapes(problem: Problem) -> dict[str, tuple[int, ...]]:

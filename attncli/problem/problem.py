@@ -163,7 +163,7 @@ class Problem:
             dtype=self.dtype,
             alignment=self.alignment,
             both_ways=self.both_ways,
-            more={name: x.array if isinstance(x, Matrix) else x for name, x in self.more.items()},
+            more={name: _plain(x) for name, x in self.more.items()},
         )
 
     def score_spec(self) -> ScoreSpec | None:
@@ -224,3 +224,10 @@ class Problem:
             return array[None, :]
         turned = self.weight_layout == "out-in" if name.startswith("W_") else self.layout == "columns"
         return array.mT if turned and array.ndim >= 2 else array
+
+
+def _plain(said: Any) -> Any:
+    """What was said to a setting, matrices as arrays."""
+    if isinstance(said, dict):
+        return {name: _plain(x) for name, x in said.items()}
+    return said.array if isinstance(said, Matrix) else said

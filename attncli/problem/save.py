@@ -108,6 +108,8 @@ class _Writer:
 
     def said(self, name: str, value: Any) -> Any:
         """What was said to a setting that an entry brings along."""
+        if isinstance(value, dict):
+            return {key: self.said(key, each) for key, each in value.items()}
         return self.matrix(name, value) if isinstance(value, Matrix) else _plain(value)
 
     def score(self, problem: Problem) -> dict[str, Any]:

@@ -160,6 +160,12 @@ _TEXT: Schema = {"type": ["string", "number", "boolean"]}
 _KINDS: dict[str, Callable[[Field], Schema]] = {
     "matrix": lambda field: _ref("matrix"),
     "number": _number,
+    "numbers": lambda field: _either(*([{"enum": field.choices()}] if field.choices else []), {"type": "number"},
+                                     {"type": "string"}, _ref("table")),
+    "parts": lambda field: _either(_ref("table"), {
+        "type": "object", "minProperties": 1, "additionalProperties": False,
+        "properties": {name: _either(_ref("number"), _ref("table")) for name in (field.choices or list)()},
+    }),
     "integer": _integer,
     "choice": _choice,
     "flag": lambda field: {"type": "boolean"},
