@@ -11,8 +11,10 @@ from typing import Any
 from attncli.engine.blocks import BlockedAttention, Index
 from attncli.engine.kernel import Softmax, available
 from attncli.lazy import Array, np
+from attncli.pipeline.biases import named_biases
 from attncli.pipeline.logits import ENORMOUS_CAP, applied_scale
 from attncli.pipeline.masking import Masks, ScoreIndices
+from attncli.pipeline.relative import has_vectors
 from attncli.pipeline.state import RowBlock, State
 from attncli.pipeline.steps import STEPS
 
@@ -45,6 +47,7 @@ def is_known(at: State) -> bool:
         and not config.both_ways
         and at.has("V")
         and all(STEPS.find(name).fast for name in steps)
+        and not (named_biases(at) or has_vectors(at))
         and all(at.inputs[name].dtype == at.dtype for name in ("bias",) if name in at.inputs)
         and isinstance(applied_scale(at), float)
         and min(at.shape.shape) > 0
@@ -63,7 +66,7 @@ def compiled(blocked: BlockedAttention) -> Blocks | None:
         ranges = None if masks is None else _ranges(masks, at.shape.m)
         problem = Blocks(
             at.latest("query"), at.latest("key"), at.latest("value"), scale=float(dtype.type(applied_scale(at))),
-            softcap=at.config.softcap, ranges=ranges, bias=at["bias_table"] if at.has("biased") else None,
+            softcap=at.config.softcap, ranges=ranges, bias=at["given_bias"] if at.has("biased") else None,
         )  # fmt: skip
     if masks is not None and ranges is None:
 
