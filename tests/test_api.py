@@ -129,6 +129,7 @@ def test_dtypes():
 
 def test_bfloat16_is_half_precision():
     import ml_dtypes
+
     narrow = [each.astype(ml_dtypes.bfloat16) for each in (Q, K, V)]
     assert attend(*narrow)["output"].dtype == np.float32
 

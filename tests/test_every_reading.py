@@ -84,8 +84,14 @@ SETTING: dict[str, dict[str, Any]] = {
     "columns": {"layout": "columns"},
     "rope": {"rope": 10000},
     "qk_norm": {"qk_norm": "rms"},
-    "layer": {"qk_norm": "layer", "q_weight": [numbers(D)], "k_weight": [numbers(D)], "q_shift": [numbers(D)],
-              "k_shift": [numbers(D)], "eps": 0.01},
+    "layer": {
+        "qk_norm": "layer",
+        "q_weight": [numbers(D)],
+        "k_weight": [numbers(D)],
+        "q_shift": [numbers(D)],
+        "k_shift": [numbers(D)],
+        "eps": 0.01,
+    },
     "positions": {"rope": "100:neighbours:width=2", "positions": [0, 2, 3, 7], "key_positions": [3, 1, 0, 2, 9]},
     "alibi": {"alibi": 0.5, "heads": None},
     "relative": {"relative": [numbers(N + M - 1)]},
@@ -98,7 +104,7 @@ FEATURES: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"score {name}": ("score", {"score": value}) for name, value in SCORE.items()},
     **{f"normalizer {name}": ("normalizer", {"normalizer": name}) for name in NORMALIZERS.names()},
     **{f"mask {name}": (f"mask {name}", {"mask": [value]}) for name, value in MASK.items()},
-    **{f"begin {name}": ("begin", {"Y": None, "W_Q": None, "W_K": None, "W_V": None, "X": None, "V": numbers(M, D), **value})
+    **{f"begin {name}": ("begin", {**dict.fromkeys(BASE), "V": numbers(M, D), **value})
        for name, value in BEGIN.items()},
     **{f"setting {name}": (name, value) for name, value in SETTING.items()},
     "grouped heads": ("heads", {"heads": 2, "kv_heads": 1, "W_K": numbers(D, 2), "W_V": numbers(D, 2)}),
@@ -197,7 +203,9 @@ def ends_at_the_numbers(problem: dict[str, Any], trace: Trace) -> None:
     right = trace.rows(step)
     last = float(right[..., 1, -1].ravel()[-1]) if step == "output" else None
     if told and last is not None:
-        assert float(told[-1].rpartition("= ")[2]) == pytest.approx(last, abs=2e-5 if right.dtype == np.float32 else 2e-9)
+        assert float(told[-1].rpartition("= ")[2]) == pytest.approx(
+            last, abs=2e-5 if right.dtype == np.float32 else 2e-9
+        )
 
 
 def fits(*names: str) -> bool:

@@ -1,8 +1,8 @@
 """One place for each addition: what is registered at run time, in one place, is known to every command and reading.
 
 A step (a rotation of queries), a score, a normalizer, a mask, a bias by distance and a mistake, each by one decorated
-function that knows nothing of readings; each is found in run, by blocks of rows, in explain, check, the dry run, a saved
-problem, list, schema, help, completion and messages.
+function that knows nothing of readings; each is found in run, by blocks of rows, in explain, check, the dry run, a
+saved problem, list, schema, help, completion and messages.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def turned(x: Any, angle: float) -> Any:
 def a_step() -> None:
     @STEPS(
         "Q_turned", after="q", line="query", axes=("query", "feature"), per_head=True, formula="R(i) q",
-        latex=r"R(i)\,q", about="queries, turned by their place", when=lambda at: at.config.more.get("turn") is not None,
+        latex=r"R(i)\,q", about="queries, turned by place", when=lambda at: at.config.more.get("turn") is not None,
         setting=Setting(name="turn", kind="number", help="turn each query by its place times so many radians"),
     )  # fmt: skip
     def q_turned(at: Any) -> Any:
@@ -162,7 +162,7 @@ def test_explain_ends_at_its_numbers(added: Added) -> None:
 
 
 def test_dry_run_and_saved_problem(added: Added, cli: Cli, tmp_path: Path) -> None:
-    problem, step, right, kind = added
+    problem, step, _, kind = added
     trace = run(problem)
     assert plan_of(trace.problem).shapes == {name: trace.rows(name).shape for name in trace.names(on_request=True)}
     file = tmp_path / "p.json"

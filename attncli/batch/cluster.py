@@ -38,8 +38,11 @@ def client(address: str) -> Iterator[Any]:
             connected = connect(address, timeout=_PATIENCE)
     except (OSError, ValueError, TypeError, TimeoutError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise UsageError(f"there is no Dask scheduler at {address}: {reason}", place="--dask",
-                         hint="an address such as tcp://127.0.0.1:8786, or local") from None
+        raise UsageError(
+            f"there is no Dask scheduler at {address}: {reason}",
+            place="--dask",
+            hint="an address such as tcp://127.0.0.1:8786, or local",
+        ) from None
     try:
         yield connected
     except BaseException:

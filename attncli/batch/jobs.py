@@ -89,8 +89,13 @@ def find(
         except AttnError as error:
             errors += error.errors()
     if common is not None and not any(map(_is_list_of_jobs, found.files)):
-        errors.append(UsageError("there is no list of jobs that could use it", place="--problem",
-                                 hint="a CSV file whose columns are options, or a YAML file with jobs:"))
+        errors.append(
+            UsageError(
+                "there is no list of jobs that could use it",
+                place="--problem",
+                hint="a CSV file whose columns are options, or a YAML file with jobs:",
+            )
+        )
     errors += list(_same_names(found.jobs))
     raise_all(errors)
     return found
@@ -144,8 +149,11 @@ def _sniff(file: str) -> bytes:
 def _jobs(file: str, options: Layer, common: str | None, found: Found) -> Iterator[Job]:
     stem, suffix = os.path.splitext(os.path.basename(file))
     if suffix.lower() not in (*SUFFIXES, *JOB_LISTS):
-        raise InputError("this is no problem file", place=file,
-                         hint=f"problems: {', '.join(SUFFIXES)}; lists of jobs: {', '.join(JOB_LISTS)}")
+        raise InputError(
+            "this is no problem file",
+            place=file,
+            hint=f"problems: {', '.join(SUFFIXES)}; lists of jobs: {', '.join(JOB_LISTS)}",
+        )
     keys = _sniff(file)
     if suffix.lower() in JOB_LISTS or (b"jobs" in keys):
         listed = read_jobs(file, options, common, found.shared)
@@ -221,6 +229,8 @@ def _same_names(jobs: list[Job]) -> Iterator[AttnError]:
     for job in jobs:
         if job.name in first:
             other = first[job.name].source
-            yield InputError(f"{other} and {job.source} would both give the result {job.name!r}",
-                             hint="rename one, or compute them in two batches")
+            yield InputError(
+                f"{other} and {job.source} would both give the result {job.name!r}",
+                hint="rename one, or compute them in two batches",
+            )
         first.setdefault(job.name, job)

@@ -58,8 +58,9 @@ class _Commons:
     def layer(self, path: str | None, base: Path, place: Place) -> Layer:
         """The settings of a job's common problem: a path as the list gives it, or that of --problem."""
         if path is None and self.common is None:
-            raise InputError("the job names no problem", place=place,
-                             hint="a column `problem`, or --problem FILE for all of them")
+            raise InputError(
+                "the job names no problem", place=place, hint="a column `problem`, or --problem FILE for all of them"
+            )
         file = str(base / path) if path is not None else str(self.common)
         if file not in self.read:
             with placed(place):
@@ -83,8 +84,11 @@ def _from_table(file: str, options: Layer, commons: _Commons) -> Listed:
     for row in body:
         place = Place(file, row.line)
         if len(row.cells) != len(fields):
-            errors.append(InputError(f"line {row.line} has {len(row.cells)} cells, but there are {len(fields)} columns",
-                                     place=place))
+            errors.append(
+                InputError(
+                    f"line {row.line} has {len(row.cells)} cells, but there are {len(fields)} columns", place=place
+                )
+            )
             continue
         try:
             layer, named = _row(row, fields, reading, file)
@@ -169,8 +173,13 @@ def _from_tree(file: str, options: Layer, commons: _Commons) -> Listed | None:
     errors = list[AttnError]()
     for key, (node, _) in top.items():
         if key not in ("jobs", "problem", "title"):
-            errors.append(InputError(f"unknown key {key!r} beside jobs", place=place_of(node, file),
-                                     hint="jobs, problem and title; what all jobs share stands in the problem"))
+            errors.append(
+                InputError(
+                    f"unknown key {key!r} beside jobs",
+                    place=place_of(node, file),
+                    hint="jobs, problem and title; what all jobs share stands in the problem",
+                )
+            )
     node = top["jobs"][1]
     if node.id != "sequence" or not node.value:
         raise_all([*errors, InputError("jobs is not a list", place=place_of(node, file), hint="jobs:\n  - {scale: 2}")])

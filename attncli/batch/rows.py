@@ -90,8 +90,11 @@ def _result(future: Any) -> tuple[dict[str, Array], list[str]]:
     except AttnError:
         raise
     except Exception as error:  # the workers are gone, and those that tried again after them
-        raise MachineError(f"the cluster lost the workers of a block ({type(error).__name__})", place="--dask",
-                           hint="what was written is taken away; the command can be given again") from None
+        raise MachineError(
+            f"the cluster lost the workers of a block ({type(error).__name__})",
+            place="--dask",
+            hint="what was written is taken away; the command can be given again",
+        ) from None
     return blocks
 
 

@@ -162,5 +162,3 @@ def _portable(problem: Problem) -> Problem:
         masks=[replace(choice, argument=sent(choice.argument)) for choice in problem.masks],
         expect={step: replace(hand, matrix=sent(hand.matrix)) for step, hand in problem.expect.items()},
     )
-
-

@@ -19,7 +19,6 @@ from attncli.report.renderers import render
 Shown = dict[str, tuple[Trace, Sequence[str]]]  # of each stage (the only one is "") its Trace and the steps wanted
 
 
-
 @dataclass(kw_only=True, eq=False)
 class WriterEntry(Entry):
     """A format of a batch's results: function(shown, how, stamp) -> bytes.

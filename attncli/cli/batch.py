@@ -33,8 +33,13 @@ def command(
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option("--format", metavar="FORMAT", autocompletion=_formats, show_default=False,
-                     help="of results: json, yaml, npz, csv, tsv, npy, markdown; jsonl: one stream [default: json]"),
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            autocompletion=_formats,
+            show_default=False,
+            help="of results: json, yaml, npz, csv, tsv, npy, markdown; jsonl: one stream [default: json]",
+        ),
     ] = None,
     problem: Annotated[
         str | None, typer.Option("--problem", metavar="FILE", help="the common problem of a list of jobs")

@@ -37,8 +37,9 @@ class Target:
         if self.format not in (None, "jsonl") and self.path is None:
             raise UsageError(f"results as {self.format} need a folder", place="--format", hint="-o DIR")
         if (resume or force) and self.path is None:
-            raise UsageError("there are no results to keep or replace", place="--resume" if resume else "--force",
-                             hint="-o DIR")
+            raise UsageError(
+                "there are no results to keep or replace", place="--resume" if resume else "--force", hint="-o DIR"
+            )
         if resume and self.format == "jsonl":
             raise UsageError("a stream cannot be resumed", place="--resume", hint="a format with a file each can")
         if self.path is not None and self.path.exists() and not self.path.is_dir() and not is_stream:
@@ -117,8 +118,9 @@ def _misplaced(found: Found, folder: Folder) -> Iterator[AttnError]:
         if result in files:
             yield InputError(f"the result {folder.file(job.name)} would replace a problem", place=job.source, hint=hint)
         elif any(fnmatch(str(result), pattern) for pattern in patterns):
-            yield InputError(f"the result {folder.file(job.name)} would be found among the problems",
-                             place=job.source, hint=hint)
+            yield InputError(
+                f"the result {folder.file(job.name)} would be found among the problems", place=job.source, hint=hint
+            )
             return
         if folder.file(job.name).name == "summary.csv":
             yield InputError("the result would lie where the summary does", place=job.source, hint="rename the problem")
@@ -132,5 +134,8 @@ def _existing(found: Found, folder: Folder) -> Iterator[AttnError]:
         check_all([str(folder.summary)], force=folder.replaces_summary)
     if there:
         more = f" and {len(there) - 1} more" if len(there) > 1 else ""
-        yield InputError(f"the result {there[0]} exists{more}", place=f"-o {folder.path}",
-                         hint="--resume keeps those of the same problem, --force replaces all")
+        yield InputError(
+            f"the result {there[0]} exists{more}",
+            place=f"-o {folder.path}",
+            hint="--resume keeps those of the same problem, --force replaces all",
+        )

@@ -38,7 +38,8 @@ def _files(outputs: Any, problem: Problem) -> dict[Path, str]:
         named = said[0].replace("_", "-")
         raise UsageError(f"--{named} needs the whole result here", place="--dask", hint="-o output.npy, then `show`")
     if not outputs.files or any(output.path.suffix.lower() != ".npy" for output in outputs.files):
-        raise UsageError("each block goes to its place in a .npy file", place="--dask",
-                         hint="-o output.npy, or -o weights=w.npy")
+        raise UsageError(
+            "each block goes to its place in a .npy file", place="--dask", hint="-o output.npy, or -o weights=w.npy"
+        )
     valued = bool({"V", "X", "Y"} & problem.inputs.keys())
     return {output.path: output.step or ("output" if valued else "weights") for output in outputs.files}

@@ -27,9 +27,7 @@ _HEADER = 128  # bytes of a .npy before its numbers
 _SPELLED = 26  # bytes that a double takes as text at most, with what stands between two of them
 
 
-def describe(
-    problem: Problem, plan: Plan, outputs: Outputs | None = None, *, by_blocks: bool = False
-) -> str:
+def describe(problem: Problem, plan: Plan, outputs: Outputs | None = None, *, by_blocks: bool = False) -> str:
     """Lines: the matrices, what is assumed, every step with its shape and memory, what is needed in all, and the files.
 
     plan: for the steps that are asked for. by_blocks: it goes by blocks, and no n x m is held.

@@ -23,7 +23,7 @@ def command(
     ] = None,
     format: Annotated[str, typer.Option("--format", metavar="text|json", help="json: for programs")] = "text",
 ) -> None:
-    """Tell the scores, normalizers, masks, biases, formats, profiles, steps and mistakes: name, parameters, formula, source."""
+    """Tell scores, normalizers, masks, biases, formats, profiles, steps, mistakes: name, formula, source and more."""
     from attncli.cli import console
 
     if what is not None and what not in SECTIONS:

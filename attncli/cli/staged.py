@@ -160,8 +160,10 @@ def _dry(stages: Stages, outputs: list[Output]) -> int:
     for name, problem in stand_ins.items():
         console.write(f"stage {shown(name)}: {describe(problem, plan_of(problem))}")
     plans = {name: blueprint(problem) for name, problem in stand_ins.items()}
-    files = {output.path: flat({name: (plans[name], steps) for name, steps in _written(stages, output).items()})
-             for output in outputs}
+    files = {
+        output.path: flat({name: (plans[name], steps) for name, steps in _written(stages, output).items()})
+        for output in outputs
+    }
     force = bool(stages.options.get("force"))
     lines = [file_line(path, matrices, force=force) for path, matrices in files.items()]
     console.write("\n".join(["files:", *map(shown, lines)] if lines else []))

@@ -60,7 +60,6 @@ class _Library:
             self.set(before)
 
 
-
 @cache
 def _libraries() -> list[_Library]:
     import numpy  # noqa: F401  threadpoolctl sees the libraries that are loaded by now

@@ -48,7 +48,9 @@ class BlockedAttention:
         arrays = {name: np.asarray(x) for name, x in inputs.items()}
         # Inputs of n x m stay what they are, so that a file stays a file; they are converted block by block.
         with np.errstate(all="ignore"):
-            self.at = at = plain_state(arrays, config, frozenset({"bias", *STEPS.beginnings()} - {"weights"}) & arrays.keys())
+            self.at = at = plain_state(
+                arrays, config, frozenset({"bias", *STEPS.beginnings()} - {"weights"}) & arrays.keys()
+            )
             self.shape = at.shape
             if at.has("biased") and "bias" in at.inputs:
                 _ = at["given_bias"]

@@ -1,4 +1,4 @@
-"""Which attentions the compiled kernel knows, and how they are put to it; everything else goes by rows of the definition.
+"""Which attentions the compiled kernel knows, and how they are put to it; all else goes by rows of the definition.
 
 Letters: n queries, m keys, R ranges of keys that a row sees.
 """
@@ -27,7 +27,7 @@ class Blocks(Softmax):
     visible: Callable[[Index, slice], Array] | None = None
 
     def _table(self, table: Array | None, index: Index, rows: slice, dtype: Any) -> Array | None:
-        if table is None and dtype == bool and self.visible is not None:
+        if table is None and np.dtype(dtype).kind == "b" and self.visible is not None:
             return np.ascontiguousarray(self.visible(index, rows))
         return super()._table(table, index, rows, dtype)
 

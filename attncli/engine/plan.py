@@ -113,7 +113,7 @@ class Plan:
         check_steps(self.at, self.wanted or ())
 
     def memory(self, *, by_blocks: bool | None = None) -> dict[str, int]:
-        """The bytes that each step takes besides the inputs; and under "blocks", "passing", "aside" what is held besides.
+        """The bytes of each step besides the inputs; under "blocks", "passing" and "aside" what is held besides.
 
         by_blocks: whether no n x m is held, where another way than the plan's own is asked about.
         """

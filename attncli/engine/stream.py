@@ -23,8 +23,10 @@ VISIBLE = "visible"
 
 
 class Stream:
-    """Iterating gives (unit, {step: (r, m) array}), its index as the step is shown; sequences, heads and rows in order, the next blocks being computed
-    on threads meanwhile. What is small is held: `trace()` gives it when all blocks were seen.
+    """Iterating gives (unit, {step: (r, m) array}), its index as the step is shown.
+
+    Sequences, heads and rows come in order, the next blocks being computed on threads meanwhile. What is small is
+    held: `trace()` gives it when all blocks were seen.
     """
 
     def __init__(
@@ -127,7 +129,6 @@ class Stream:
             if block.has("exp") and {"exp", "sum"} & found.keys() and np.isposinf(block["exp"]).any():
                 self.blocked.overflowed()
         return unit, found
-
 
     def _by_kernel(self, unit: Unit) -> dict[str, Array] | None:
         """The same by the compiled kernel; None where rows are left to the definition."""

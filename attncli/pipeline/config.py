@@ -18,7 +18,8 @@ EMPTY_ROWS = ("zero", "nan", "uniform", "error")
 class AttentionConfig:
     """The rules of one attention.
 
-    score, normalizer None: the default ones; but where a problem begins at the scores, only a scale, a temperature or d_k scales them.
+    score, normalizer None: the default ones; but where a problem begins at the scores, only a scale, a
+    temperature or d_k scales them.
     scale multiplies the scores; a temperature t is a scale of 1/t on top of the default one.
     d_k: the key width that the default scale is made of; None: that of the keys.
     more: what was said to steps and biases that bring a setting of their own.

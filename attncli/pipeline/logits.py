@@ -79,19 +79,39 @@ def similarity(at: State) -> Any:
     return scores + met(at, queries) if vectors else scores
 
 
-@step("kernel", line="logits", axes=QUERY_KEY, per_head=True, begins=True,
-      when=lambda at: at.score is not None and at.score.kernel is not None and at.begin is None, formula="K(q, k)",
-      told=_told_score, about="K(q, k) of a kernel score", shape="n x m",
-      comes_of="it comes of a kernel, such as --score gaussian")
+@step(
+    "kernel",
+    line="logits",
+    axes=QUERY_KEY,
+    per_head=True,
+    begins=True,
+    when=lambda at: at.score is not None and at.score.kernel is not None and at.begin is None,
+    formula="K(q, k)",
+    told=_told_score,
+    about="K(q, k) of a kernel score",
+    shape="n x m",
+    comes_of="it comes of a kernel, such as --score gaussian",
+)
 def kernel(at: State) -> Any:
     """K(q, k), never negative."""
     assert at.score is not None
     return never_negative(at["similarity"]) if at.score.kernel == "value" else np.exp(at["similarity"])
 
 
-@step("scores", fast=True, line="logits", moments=True, axes=QUERY_KEY, per_head=True, begins=True, when=always, formula="f(q, k)",
-      told=_told_scores,
-      about="f(q, k), raw", shape="n x m")
+@step(
+    "scores",
+    fast=True,
+    line="logits",
+    moments=True,
+    axes=QUERY_KEY,
+    per_head=True,
+    begins=True,
+    when=always,
+    formula="f(q, k)",
+    told=_told_scores,
+    about="f(q, k), raw",
+    shape="n x m",
+)
 def scores(at: State) -> Any:
     """f(q, k); of a kernel its logarithm."""
     if not at.has("kernel"):
@@ -175,8 +195,22 @@ def _told_scale(at: State) -> tuple[str, str]:
     return f"scores / {below}", rf"\frac{{\mathit{{scores}}}}{{{drawn}}}"
 
 
-@step("scaled", fast=True, line="logits", moments=True, axes=QUERY_KEY, per_head=True, begins=True, when=is_scaled, formula="scores x scale",
-      told=_told_scale, about="scores x scale", shape="n x m", comes_of="it comes of --scale", settings=("scale", "temperature", "d_k"))
+@step(
+    "scaled",
+    fast=True,
+    line="logits",
+    moments=True,
+    axes=QUERY_KEY,
+    per_head=True,
+    begins=True,
+    when=is_scaled,
+    formula="scores x scale",
+    told=_told_scale,
+    about="scores x scale",
+    shape="n x m",
+    comes_of="it comes of --scale",
+    settings=("scale", "temperature", "d_k"),
+)
 def scaled(at: State) -> Any:
     """scores x scale: for scaled-dot, and where a scale or temperature was given."""
     by_width = at.config.scale is None and scales_by_width(at)
@@ -184,9 +218,21 @@ def scaled(at: State) -> Any:
     return within_support(at, scaled_by(at.before("scaled"), at.scalar(at["scale"]), width, at.config.temperature))
 
 
-@step("capped", fast=True, line="logits", axes=QUERY_KEY, per_head=True, when=lambda at: at.config.softcap is not None,
-      formula="c tanh(s / c)", latex=r"c \tanh(s / c)", about="c tanh(s / c), soft cap c", shape="n x m",
-      source="Bello et al. 2017, arXiv:1611.09940", comes_of="it comes of --softcap", settings=("softcap",))
+@step(
+    "capped",
+    fast=True,
+    line="logits",
+    axes=QUERY_KEY,
+    per_head=True,
+    when=lambda at: at.config.softcap is not None,
+    formula="c tanh(s / c)",
+    latex=r"c \tanh(s / c)",
+    about="c tanh(s / c), soft cap c",
+    shape="n x m",
+    source="Bello et al. 2017, arXiv:1611.09940",
+    comes_of="it comes of --softcap",
+    settings=("softcap",),
+)
 def capped(at: State) -> Any:
     """c tanh(s / c); a key out of reach stays out of reach."""
     cap = at.config.softcap
@@ -210,8 +256,20 @@ def bias_table(at: State) -> Any:
     return all_biases(at)
 
 
-@step("biased", fast=True, line="logits", axes=QUERY_KEY, per_head=True, when=has_bias, formula="s + bias",
-      latex=r"s + \mathit{bias}", about="+ bias", shape="n x m", comes_of="it comes of --bias", settings=("bias",))
+@step(
+    "biased",
+    fast=True,
+    line="logits",
+    axes=QUERY_KEY,
+    per_head=True,
+    when=has_bias,
+    formula="s + bias",
+    latex=r"s + \mathit{bias}",
+    about="+ bias",
+    shape="n x m",
+    comes_of="it comes of --bias",
+    settings=("bias",),
+)
 def biased(at: State) -> Any:
     """s + bias; -inf there hides a key."""
     return at.before("biased") + at["bias_table"]
@@ -269,9 +327,22 @@ def normalized_over(at: State) -> Any:
     return at["visible"] | (sees & ~at["shown"])
 
 
-@step("masked", fast=True, line="logits", axes=QUERY_KEY, per_head=True, begins=True, hides=True,
-      when=lambda at: bool(at.config.masks), formula="s where visible", latex=r"s \text{ where visible}",
-      about="hidden cells at -inf or the mask value", shape="n x m", comes_of="it comes of --mask", settings=("mask", "mask_value"))
+@step(
+    "masked",
+    fast=True,
+    line="logits",
+    axes=QUERY_KEY,
+    per_head=True,
+    begins=True,
+    hides=True,
+    when=lambda at: bool(at.config.masks),
+    formula="s where visible",
+    latex=r"s \text{ where visible}",
+    about="hidden cells at -inf or the mask value",
+    shape="n x m",
+    comes_of="it comes of --mask",
+    settings=("mask", "mask_value"),
+)
 def masked(at: State) -> Any:
     """s, but the mask value where a mask hides the key, and -inf where it has no say at all."""
     hidden = np.where(at["shown"], at.before("masked"), at.scalar(at.config.mask_value))

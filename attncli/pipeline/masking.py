@@ -19,7 +19,8 @@ from attncli.registry import Entry, Registry, check_call
 class MaskEntry(Entry):
     """A mask as it is registered: function(shape, argument) -> predicate on `ScoreIndices`.
 
-    spec: how it is written; example: so that it is taken as it stands, for three keys or more. takes: what its argument is, "" for none. parse: the argument in its one form.
+    spec: how it is written; example: so that it is taken as it stands, for three keys or more.
+    takes: what its argument is, "" for none. parse: the argument in its one form.
     aligned: whether it asks for a query's position. by_offset: whether it looks only at position - key.
     causal: whether no key is visible that comes after the query.
     """

@@ -1,7 +1,7 @@
 """Masks: each one decorated function that gives a predicate on indices: is this key visible to this query?
 
 Letters: i is a query's position among the keys, j a key's, both from 0. A mask takes the sizes it is for
-(`ScoreShape`) and its argument, checks that they fit, and returns the predicate, which is asked for any part of the scores.
+(`ScoreShape`) and its argument, checks that they fit, and returns the predicate, which is asked for any part.
 """
 
 from __future__ import annotations
@@ -243,7 +243,9 @@ class TablePredicate:
         if found.ndim > 2 and (at.sequence.size < self.shape.sequences or at.head.size < self.shape.lead[-1]):
             whole = np.broadcast_to(found, (*self.shape.lead, *found.shape[-2:]))
             whole = whole.reshape(self.shape.sequences, *whole.shape[-3:])
-            found = whole[at.sequence.ravel()][:, at.head.ravel()].reshape(*at.sequence.shape[:-3], -1, *found.shape[-2:])
+            found = whole[at.sequence.ravel()][:, at.head.ravel()].reshape(
+                *at.sequence.shape[:-3], -1, *found.shape[-2:]
+            )
         return found
 
 

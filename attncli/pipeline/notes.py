@@ -54,7 +54,9 @@ def spoiled_scores(logits: Array, counted: Array, empty: Array) -> NonFinite:
         if np.isfinite(logits.sum()):  # neither NaN nor infinity anywhere
             return NonFinite([], 0, empty & False)
         bad: Array = (np.isnan(logits) | np.isposinf(logits)) & counted
-        all_neg_inf: Array = np.isneginf(logits).all(axis=-1, keepdims=True) & ~empty if logits.shape[-1] else empty & False
+        all_neg_inf: Array = (
+            np.isneginf(logits).all(axis=-1, keepdims=True) & ~empty if logits.shape[-1] else empty & False
+        )
     count = int(bad.sum())
     return NonFinite([tuple(index) for index in np.argwhere(bad)[: _LISTED + 1]] if count else [], count, all_neg_inf)
 

@@ -19,12 +19,24 @@ def _data(name: str) -> Any:
 
 
 step(
-    "X", line="data", axes=QUERY_FEATURE, when=lambda at: "X" in at.inputs, formula="X", about="the data of the queries",
-    shape="n x d_x", comes_of="`self X` and `cross X Y` begin at data",
+    "X",
+    line="data",
+    axes=QUERY_FEATURE,
+    when=lambda at: "X" in at.inputs,
+    formula="X",
+    about="the data of the queries",
+    shape="n x d_x",
+    comes_of="`self X` and `cross X Y` begin at data",
 )(_data("X"))
 step(
-    "Y", line="data", axes=KEY_FEATURE, when=lambda at: "Y" in at.inputs, formula="Y",
-    about="the data of the keys and values", shape="m x d_y", comes_of="`cross X Y` has it",
+    "Y",
+    line="data",
+    axes=KEY_FEATURE,
+    when=lambda at: "Y" in at.inputs,
+    formula="Y",
+    about="the data of the keys and values",
+    shape="m x d_y",
+    comes_of="`cross X Y` has it",
 )(_data("Y"))
 
 
@@ -70,23 +82,47 @@ def _told_projection(name: str) -> Any:
     return told
 
 
-@step("Q", line="query", axes=QUERY_FEATURE, when=always, formula="X W_Q + b_Q", told=_told_projection("Q"),
-      about="queries, after projection and its bias", shape="n x H d_k")
+@step(
+    "Q",
+    line="query",
+    axes=QUERY_FEATURE,
+    when=always,
+    formula="X W_Q + b_Q",
+    told=_told_projection("Q"),
+    about="queries, after projection and its bias",
+    shape="n x H d_k",
+)
 def queries(at: State) -> Any:
     """X W_Q + b_Q, (..., n, H d_k)."""
     return _projected(at, "Q")
 
 
-@step("K", line="key", axes=KEY_FEATURE, when=always, formula="Y W_K + b_K", told=_told_projection("K"),
-      about="keys, past ones in front", shape="m x H d_k")
+@step(
+    "K",
+    line="key",
+    axes=KEY_FEATURE,
+    when=always,
+    formula="Y W_K + b_K",
+    told=_told_projection("K"),
+    about="keys, past ones in front",
+    shape="m x H d_k",
+)
 def keys(at: State) -> Any:
     """Y W_K + b_K, past keys in front, (..., m, G d_k)."""
     return _projected(at, "K")
 
 
-@step("V", line="value", axes=KEY_FEATURE, when=lambda at: not {"V", "X", "Y"}.isdisjoint(at.inputs),
-      formula="Y W_V + b_V", told=_told_projection("V"), about="values, past ones in front", shape="m x H d_v",
-      comes_of="V is missing: give it")
+@step(
+    "V",
+    line="value",
+    axes=KEY_FEATURE,
+    when=lambda at: not {"V", "X", "Y"}.isdisjoint(at.inputs),
+    formula="Y W_V + b_V",
+    told=_told_projection("V"),
+    about="values, past ones in front",
+    shape="m x H d_v",
+    comes_of="V is missing: give it",
+)
 def values(at: State) -> Any:
     """Y W_V + b_V, past values in front, (..., m, G d_v)."""
     return _projected(at, "V")

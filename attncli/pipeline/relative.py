@@ -108,7 +108,8 @@ def _row_of(at: State, name: str, count: int, most: float | None, indices: Score
         raise ShapeError(
             f"{name} has {count} distance{'s' * (count != 1)}, but those from {least} to {greatest} are "
             f"{greatest - least + 1}",
-            hint="j - i in order, i the query's place among the keys" if most is None
+            hint="j - i in order, i the query's place among the keys"
+            if most is None
             else "one for each distance; beyond, the outermost count",
         )
     if np.any(away != np.floor(away)):

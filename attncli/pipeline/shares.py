@@ -21,34 +21,76 @@ def _has_exponentials(at: State) -> bool:
     return at.normalizer.exponentials and at.begin != "weights"
 
 
-@step("exp", fast=True, line="shares", axes=QUERY_KEY, per_head=True, on_request=True, hides=True, when=_has_exponentials,
-      formula="e^s", latex="e^{s}", about="e^s of the step before, not shifted", shape="n x m",
-      comes_of="it comes of --normalizer softmax")
+@step(
+    "exp",
+    fast=True,
+    line="shares",
+    axes=QUERY_KEY,
+    per_head=True,
+    on_request=True,
+    hides=True,
+    when=_has_exponentials,
+    formula="e^s",
+    latex="e^{s}",
+    about="e^s of the step before, not shifted",
+    shape="n x m",
+    comes_of="it comes of --normalizer softmax",
+)
 def exp(at: State) -> Any:
     """e^s, not shifted, so that it overflows where e^s does."""
     return exponentials(at["logits"], at["normalized_over"])
 
 
-@step("sum", fast=True, line="shares", made_from=("exp",), axes=("query", "feature"), per_head=True, on_request=True, when=_has_exponentials,
-      formula="sum of e^s over the keys", latex=r"\textstyle\sum e^{s}", about="its sum over the keys", shape="n x 1",
-      comes_of="it comes of --normalizer softmax")
+@step(
+    "sum",
+    fast=True,
+    line="shares",
+    made_from=("exp",),
+    axes=("query", "feature"),
+    per_head=True,
+    on_request=True,
+    when=_has_exponentials,
+    formula="sum of e^s over the keys",
+    latex=r"\textstyle\sum e^{s}",
+    about="its sum over the keys",
+    shape="n x 1",
+    comes_of="it comes of --normalizer softmax",
+)
 def total(at: State) -> Any:
     """The sum of e^s over the keys, (..., n, 1)."""
     return np.sum(at["exp"], axis=-1, keepdims=True)
 
 
-@step("lse", fast=True, line="shares", made_from=("logits",), axes=("query", "feature"), per_head=True, on_request=True, when=_has_exponentials,
-      formula="ln of the sum of e^s", latex=r"\ln \textstyle\sum e^{s}", about="log of the sum of e^s, stable",
-      shape="n x 1", comes_of="it comes of --normalizer softmax")
+@step(
+    "lse",
+    fast=True,
+    line="shares",
+    made_from=("logits",),
+    axes=("query", "feature"),
+    per_head=True,
+    on_request=True,
+    when=_has_exponentials,
+    formula="ln of the sum of e^s",
+    latex=r"\ln \textstyle\sum e^{s}",
+    about="log of the sum of e^s, stable",
+    shape="n x 1",
+    comes_of="it comes of --normalizer softmax",
+)
 def lse(at: State) -> Any:
     """ln sum e^s, the row's maximum taken out first, (..., n, 1)."""
     return logarithm_of_sum(at["logits"], at["normalized_over"])
 
 
-@value("tau", "shares", axes=("query", "feature"), on_request=True, tells="tau",
-       when=lambda at: at.normalizer.threshold is not None and at.begin != "weights",
-       formula="(sum of the scores that stay - 1) / their number",
-       latex=r"\frac{\sum s - 1}{\text{number}}")
+@value(
+    "tau",
+    "shares",
+    axes=("query", "feature"),
+    on_request=True,
+    tells="tau",
+    when=lambda at: at.normalizer.threshold is not None and at.begin != "weights",
+    formula="(sum of the scores that stay - 1) / their number",
+    latex=r"\frac{\sum s - 1}{\text{number}}",
+)
 def tau(at: State) -> Any:
     """The threshold of a normalizer that has one, (..., n, 1)."""
     assert at.normalizer.threshold is not None
@@ -114,9 +156,22 @@ def _as_weights(at: State, weights: Any) -> Any:
     return weights
 
 
-@step("weights", fast=True, line="shares", made_from=("sum", "exp"), axes=QUERY_KEY, per_head=True, begins=True, hides=True, when=always,
-      formula="the normalizer over the keys", told=lambda at: (at.normalizer.formula or at.normalizer.name,
-      at.normalizer.latex), about="after the normalizer", shape="n x m", settings=("empty_rows", "normalizer"))
+@step(
+    "weights",
+    fast=True,
+    line="shares",
+    made_from=("sum", "exp"),
+    axes=QUERY_KEY,
+    per_head=True,
+    begins=True,
+    hides=True,
+    when=always,
+    formula="the normalizer over the keys",
+    told=lambda at: (at.normalizer.formula or at.normalizer.name, at.normalizer.latex),
+    about="after the normalizer",
+    shape="n x m",
+    settings=("empty_rows", "normalizer"),
+)
 def weights(at: State) -> Any:
     """The normalizer over the keys; then the rule for queries that see no key."""
     if at.normalizer.exponentials and at.from_steps("exp", "sum"):
@@ -138,9 +193,20 @@ def contributing(at: State) -> Any:
     return at["counted"] if at.config.empty_rows in ("zero", "error") else at["counted"] | at["empty"]
 
 
-@step("heads", fast=True, line="output", made_from=("weights", "V"), axes=QUERY_FEATURE, per_head=True, when=lambda at: at.has("V") and at.heads > 1,
-      formula="weights V", latex=r"\mathit{weights} \cdot V", about="weights times V, one a head", shape="H x n x d_v",
-      comes_of="it comes of V and --heads, 2 or more")
+@step(
+    "heads",
+    fast=True,
+    line="output",
+    made_from=("weights", "V"),
+    axes=QUERY_FEATURE,
+    per_head=True,
+    when=lambda at: at.has("V") and at.heads > 1,
+    formula="weights V",
+    latex=r"\mathit{weights} \cdot V",
+    about="weights times V, one a head",
+    shape="H x n x d_v",
+    comes_of="it comes of V and --heads, 2 or more",
+)
 def heads(at: State) -> Any:
     """weights V, (..., H, n, d_v)."""
     return at["attended"]
@@ -160,9 +226,15 @@ def _goes_through(at: State) -> bool:
     return not {"W_O", "b_O"}.isdisjoint(at.inputs)
 
 
-@value("only_head", "output", axes=QUERY_FEATURE, tells="heads",
-       when=lambda at: at.has("V") and at.heads == 1 and _goes_through(at),
-       formula="weights V", latex=r"\mathit{weights} \cdot V")
+@value(
+    "only_head",
+    "output",
+    axes=QUERY_FEATURE,
+    tells="heads",
+    when=lambda at: at.has("V") and at.heads == 1 and _goes_through(at),
+    formula="weights V",
+    latex=r"\mathit{weights} \cdot V",
+)
 def only_head(at: State) -> Any:
     """weights V of one head, before it goes through W_O."""
     return at["attended"]
@@ -176,9 +248,18 @@ def _told_output(at: State) -> tuple[str, str]:
     return f"heads W_O{bias}", rf"\mathit{{heads}}\, W_O{bias}"
 
 
-@step("output", fast=True, line="output", axes=QUERY_FEATURE, when=lambda at: at.has("V"), formula="heads W_O + b_O",
-      told=_told_output, about="the weighted sum of the values", shape="n x d_v",
-      comes_of="V is missing: give it")
+@step(
+    "output",
+    fast=True,
+    line="output",
+    axes=QUERY_FEATURE,
+    when=lambda at: at.has("V"),
+    formula="heads W_O + b_O",
+    told=_told_output,
+    about="the weighted sum of the values",
+    shape="n x d_v",
+    comes_of="V is missing: give it",
+)
 def output(at: State) -> Any:
     """The heads side by side, through W_O where it is given, (..., n, H d_v)."""
     before = next((name for name in ("heads", "only_head") if at.has(name)), "attended")
@@ -191,9 +272,18 @@ def _goes_back(at: State) -> bool:
     return at.config.both_ways
 
 
-@step("weights_back", line="back", axes=KEY_QUERY, per_head=True, hides=True, when=_goes_back,
-      formula="the normalizer over the queries", about="each key's weights over the queries", shape="m x n",
-      comes_of="it comes of `cross X Y --both-ways`")
+@step(
+    "weights_back",
+    line="back",
+    axes=KEY_QUERY,
+    per_head=True,
+    hides=True,
+    when=_goes_back,
+    formula="the normalizer over the queries",
+    about="each key's weights over the queries",
+    shape="m x n",
+    comes_of="it comes of `cross X Y --both-ways`",
+)
 def weights_back(at: State) -> Any:
     """The same scores, normalized for each key over the queries; a key that no query may see has weights 0."""
     x, over = at["to_normalize_back"], at["counted_back"]
@@ -216,9 +306,16 @@ def to_normalize_back(at: State) -> Any:
     return at["logits"].mT
 
 
-@step("output_back", line="back", axes=KEY_FEATURE, when=_goes_back, formula="weights_back X W_V",
-      about="what the queries' side gives each key", shape="m x d_x",
-      comes_of="it comes of `cross X Y --both-ways`")
+@step(
+    "output_back",
+    line="back",
+    axes=KEY_FEATURE,
+    when=_goes_back,
+    formula="weights_back X W_V",
+    about="what the queries' side gives each key",
+    shape="m x d_x",
+    comes_of="it comes of `cross X Y --both-ways`",
+)
 def output_back(at: State) -> Any:
     """What X (through W_V) gives each key by those weights, (..., m, d_x or d_v)."""
     x = project("V", at["X"], at.inputs.get("W_V"), None)

@@ -351,7 +351,8 @@ def score_shape(at: State) -> ScoreShape:
         n, m = parts["Q"].shape[-2], parts["K"].shape[-2]
     if "V" in parts and parts["V"].shape[-2] != m:
         raise ShapeError(
-            f"V has {parts['V'].shape[-2]} rows, but there are {m} keys", hint="each key has one value (past ones count)"
+            f"V has {parts['V'].shape[-2]} rows, but there are {m} keys",
+            hint="each key has one value (past ones count)",
         )
     for name in {"K", "V"} & parts.keys():
         repeat_heads(name, parts[name][..., :0, :], at.heads)  # whether the heads fit, without their tokens
@@ -437,4 +438,3 @@ class RowBlock(State):
         leading = x.shape[: x.ndim - tail]
         own = sequence[len(sequence) - len(leading) :] if leading else ()
         return x[tuple(i if size > 1 else 0 for i, size in zip(own, leading, strict=True))]
-

@@ -39,7 +39,8 @@ class Step(Entry):
     told: its formula in text and in LaTeX, where these depend on the problem.
     shown: whether it is one of the named steps; else a value inside. on_request: shown only when asked for.
     tells: the name under which an explanation tells a value inside; else it stands in the terms of what uses it.
-    fast: whether the compiled kernel knows it. truth: whether it is booleans. moments: whether --stats tells its mean and variance.
+    fast: whether the compiled kernel knows it. truth: whether it is booleans.
+    moments: whether --stats tells its mean and variance.
     per_head: whether it has an axis of heads. hides: whether its hidden cells are drawn as such.
     settings: the names of those settings that it is made by; setting: one, or several, that it brings along itself.
     made_from: the steps, or lines, that it is made from, where that is not the step before it in its line.
@@ -92,7 +93,11 @@ class Step(Entry):
 
 
 # What the first step of a line is made from: the last ones of these.
-_BEFORE_LINE: dict[str, tuple[str, ...]] = {"logits": ("query", "key"), "shares": ("logits",), "output": ("shares", "value")}
+_BEFORE_LINE: dict[str, tuple[str, ...]] = {
+    "logits": ("query", "key"),
+    "shares": ("logits",),
+    "output": ("shares", "value"),
+}
 
 
 class StepRegistry(Registry[Step]):

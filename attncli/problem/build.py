@@ -104,15 +104,19 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
         attention=values.pop("attention", None) or infer_attention(given),
         layout=layout,
         weight_layout=values.pop("weight_layout", None) or rules.get("weight_layout", own),
-        score=score if score is not None or given & {*LATER_STEPS} else ScoreChoice(rules.get("score") or SCORES.default.name),
+        score=score
+        if score is not None or given & {*LATER_STEPS}
+        else ScoreChoice(rules.get("score") or SCORES.default.name),
         masks=values.pop("mask", []),
         mask_value=values.pop("mask_value", rules.get("mask_value", float("-inf"))),
         empty_rows=values.pop("empty_rows", rules.get("empty_rows", "zero")),
         alignment=rules.get("causal", "top-left"),
         more=more,
         options=options,
-        places={**{name: settings["param"].place for name in aside},  # noqa: C420  (there may be no "param")
-                **{name: setting.place for name, setting in settings.items()}},
+        places={
+            **{name: settings["param"].place for name in aside},  # noqa: C420  (there may be no "param")
+            **{name: setting.place for name, setting in settings.items()},
+        },
         **{name: value for name, value in values.items() if name != "layout"},
     )
 

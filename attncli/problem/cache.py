@@ -166,14 +166,27 @@ class Cache:
         weights = trace.rows("weights")[..., 0, :]
         visible = np.ones((1, 1), bool) if trace.visible is None else trace.visible
         output = trace.rows("output")[..., 0, :] if "output" in trace else None
-        row = Row(at + 1, self.plan.queries[at], self.plan.keys[: weights.shape[-1]], weights, output,
-                  visible[..., 0, :], [re.sub(r"\bquery 1\b", f"query {at + 1}", note) for note in trace.notes])
+        row = Row(
+            at + 1,
+            self.plan.queries[at],
+            self.plan.keys[: weights.shape[-1]],
+            weights,
+            output,
+            visible[..., 0, :],
+            [re.sub(r"\bquery 1\b", f"query {at + 1}", note) for note in trace.notes],
+        )
         return trace, row
 
     def _inputs(self, at: int, end: int, traces: Mapping[str, Trace]) -> dict[str, Array]:
         """One row of queries; the keys and values that are new, or all that there are."""
-        given, own = self.given, {name: traces[ref.stage].rows(ref.step)[..., -1:, :]
-                                  for name, ref in self.references.items() if ref.stage in traces}
+        given, own = (
+            self.given,
+            {
+                name: traces[ref.stage].rows(ref.step)[..., -1:, :]
+                for name, ref in self.references.items()
+                if ref.stage in traces
+            },
+        )
         inputs = {name: x for name, x in given.items() if name not in ("X", "Y", "Q", "K", "V", "bias")}
         for name in ("X", "Q"):
             if name in given:
@@ -186,8 +199,11 @@ class Cache:
             inputs["bias"] = sum(biases[1:], start=biases[0])
         if not self.plan.grows:
             return inputs | self._fixed(inputs)
-        news = {name: own[name] if name in own else _rows(given[name], self.ready, end)
-                for name in ("Y", "K", "V") if name in own or name in given}
+        news = {
+            name: own[name] if name in own else _rows(given[name], self.ready, end)
+            for name in ("Y", "K", "V")
+            if name in own or name in given
+        }
         if "Y" not in news and not {"K", "V"} <= news.keys() and ("X" in given or "X" in own):
             news["Y"] = own["X"] if "X" in own else _rows(given["X"], self.ready, end)
         return inputs | news | self.held

@@ -42,15 +42,23 @@ def _error(problem: Problem, name: str, what: str, hint: str | None = None) -> U
 def _later(problem: Problem, given: set[str], said: set[str]) -> Iterator[AttnError]:
     later = [step for step in NAMED_STEPS if step in LATER_STEPS and step in given]
     for step in later[:-1]:
-        yield _error(problem, step, f"{step} and {later[-1]} are both given, but {later[-1]} comes after {step}",
-                     f"the problem begins at one of them: leave the other out, or mark it under expect: {step}")
+        yield _error(
+            problem,
+            step,
+            f"{step} and {later[-1]} are both given, but {later[-1]} comes after {step}",
+            f"the problem begins at one of them: leave the other out, or mark it under expect: {step}",
+        )
     if not later:
         return
     begin = later[-1]
     for name in ("Q", "K", "W_Q", "W_K", "b_Q", "b_K", "past_k"):
         if name in given:
-            yield _error(problem, name, f"{name} and {begin} are both given, but {begin} comes after {name}",
-                         f"leave {name} out, or leave {begin} out to have it computed")
+            yield _error(
+                problem,
+                name,
+                f"{name} and {begin} are both given, but {begin} comes after {name}",
+                f"leave {name} out, or leave {begin} out to have it computed",
+            )
     late = STEPS.made_by(begin)
     late += [entry.setting.name for entry in BIASES] if "bias" in late else []
     for name in [*late, *(["d_k"] if begin == "kernel" else [])]:
@@ -63,13 +71,21 @@ def _sources(problem: Problem, given: set[str]) -> Iterator[AttnError]:
     for letter in "QKV":
         for part in (f"W_{letter}", f"b_{letter}"):
             if letter in given and part in given:
-                yield _error(problem, part, f"{letter} and {part} are both given, but {letter} stands for the step "
-                             f"after {part}", f"leave {part} out, or give X in place of {letter}")
+                yield _error(
+                    problem,
+                    part,
+                    f"{letter} and {part} are both given, but {letter} stands for the step after {part}",
+                    f"leave {part} out, or give X in place of {letter}",
+                )
     begins = any(step in given for step in LATER_STEPS)
     data = {"X", "Y"} & given
     if "Q" in given and "X" in given:
-        yield _error(problem, "Q", "Q and X are both given: queries come from one of them",
-                     "Q stands for X W_Q: leave X out, or Q")
+        yield _error(
+            problem,
+            "Q",
+            "Q and X are both given: queries come from one of them",
+            "Q stands for X W_Q: leave X out, or Q",
+        )
     if data and {"K", "V"} <= given and ("Y" in data or ("Q" in given and "X" in data)):
         name = "Y" if "Y" in data else "X"
         yield _error(problem, name, f"{name} is not needed: K and V are given", f"leave {name} out, or K and V")
@@ -89,25 +105,42 @@ def _attention(problem: Problem, given: set[str], begins: bool) -> Iterator[Attn
         yield _error(problem, "Y", "attention: self has no use for Y", "attention: cross takes keys and values from Y")
     if kind == "attend" and {"X", "Y"} & given:
         name = min({"X", "Y"} & given)
-        yield _error(problem, name, f"attention: attend has no use for {name}",
-                     "it takes Q, K and V; attention: self takes X, cross takes X and Y")
+        yield _error(
+            problem,
+            name,
+            f"attention: attend has no use for {name}",
+            "it takes Q, K and V; attention: self takes X, cross takes X and Y",
+        )
     if begins:
         return
     if kind == "self" and "X" not in given and not {"Q", "K"} <= given:
-        yield _error(problem, "attention", "X is missing: self-attention takes queries, keys and values from it",
-                     "or give Q and K themselves")
+        yield _error(
+            problem,
+            "attention",
+            "X is missing: self-attention takes queries, keys and values from it",
+            "or give Q and K themselves",
+        )
     elif kind == "cross" and not ({"Y"} & given or {"K"} & given):
-        yield _error(problem, "attention", "Y is missing: cross-attention takes keys and values from it",
-                     "or give K and V themselves")
+        yield _error(
+            problem,
+            "attention",
+            "Y is missing: cross-attention takes keys and values from it",
+            "or give K and V themselves",
+        )
     elif kind == "cross" and not {"X", "Q"} & given:
-        yield _error(problem, "attention", "X is missing: cross-attention takes the queries from it",
-                     "or give Q itself")
+        yield _error(
+            problem, "attention", "X is missing: cross-attention takes the queries from it", "or give Q itself"
+        )
     elif kind == "attend":
         missing = [name for name in ("Q", "K") if name not in given]
         if missing:
             are = "is" if len(missing) == 1 else "are"
-            yield _error(problem, "attention", f"{' and '.join(missing)} {are} missing",
-                         "give Q and K, or X for self-attention, or X and Y for cross-attention, or scores")
+            yield _error(
+                problem,
+                "attention",
+                f"{' and '.join(missing)} {are} missing",
+                "give Q and K, or X for self-attention, or X and Y for cross-attention, or scores",
+            )
         for name in ("W_Q", "W_K", "b_Q", "b_K"):
             if name in given and name[-1] in missing:
                 yield _error(problem, name, f"{name} has nothing to project", "give X")
@@ -128,23 +161,38 @@ def _values(problem: Problem, given: set[str]) -> Iterator[AttnError]:
 
 def _numbers(problem: Problem, said: set[str]) -> Iterator[AttnError]:
     if problem.scale is not None and problem.temperature is not None:
-        yield _error(problem, "temperature", "scale and temperature are both given",
-                     "temperature T is a scale of 1/T on top of the default one: leave one out")
+        yield _error(
+            problem,
+            "temperature",
+            "scale and temperature are both given",
+            "temperature T is a scale of 1/T on top of the default one: leave one out",
+        )
     needs_width = problem.score is not None and _is_scaled(problem.score) and problem.scale is None
     if needs_width and problem.d_k is None and problem.begins in ("scores", "kernel"):
-        yield _error(problem, "score", "the scale 1/sqrt(d_k) of scaled-dot needs d_k, which the scores do not tell",
-                     "give d_k or scale beside the scores; without `score` they are not scaled")
+        yield _error(
+            problem,
+            "score",
+            "the scale 1/sqrt(d_k) of scaled-dot needs d_k, which the scores do not tell",
+            "give d_k or scale beside the scores; without `score` they are not scaled",
+        )
     alignments = list(dict.fromkeys(choice.alignment for choice in problem.masks if choice.alignment is not None))
     if len(alignments) > 1:
-        yield _error(problem, "mask", f"masks are aligned {' and '.join(alignments)}",
-                     "name one alignment: the other masks follow it")
+        yield _error(
+            problem,
+            "mask",
+            f"masks are aligned {' and '.join(alignments)}",
+            "name one alignment: the other masks follow it",
+        )
     if "kv_heads" in said and problem.heads is None:
-        yield _error(problem, "kv_heads", "kv_heads is given without heads",
-                     "heads says how many query heads there are")
+        yield _error(
+            problem, "kv_heads", "kv_heads is given without heads", "heads says how many query heads there are"
+        )
 
 
 def _is_scaled(score: ScoreChoice) -> bool:
     return isinstance(score.score, str) and score.score in SCORES and SCORES.find(score.score).scaled
+
+
 def _brought(problem: Problem) -> Iterator[AttnError]:
     """What entries brought along: of the kind that they ask for, and with what it needs."""
     for name, value in problem.more.items():
@@ -178,5 +226,8 @@ def parameter_errors(problem: Problem) -> Iterator[AttnError]:
         elif isinstance(known[name], float | int) and isinstance(value, Matrix):
             yield UsageError(f"{name} of the score {choice.score!r} is a number, not a matrix", place=place)
         elif not isinstance(known[name], float | int) and not isinstance(value, Matrix):
-            yield UsageError(f"{name} of the score {choice.score!r} is a matrix, not the number {value:g}", place=place,
-                             hint="inline as [[...]], or a file")
+            yield UsageError(
+                f"{name} of the score {choice.score!r} is a matrix, not the number {value:g}",
+                place=place,
+                hint="inline as [[...]], or a file",
+            )

@@ -54,8 +54,11 @@ class Nodes(PlainNodes):
         choices: list[MaskChoice] = []
         errors: list[AttnError] = []
         if len(node.value) > _MOST_MASKS:
-            raise InputError(f"{len(node.value):,} masks are more than {_MOST_MASKS}", place=self.place(node),
-                             hint="a table says it all: {keep: FILE}")
+            raise InputError(
+                f"{len(node.value):,} masks are more than {_MOST_MASKS}",
+                place=self.place(node),
+                hint="a table says it all: {keep: FILE}",
+            )
         for item in node.value:
             try:
                 choices += self.mask(item)
@@ -74,8 +77,11 @@ class Nodes(PlainNodes):
                 raise InputError(f"{quote(node.value)} is not a mask", place=place, hint=_MASK_HINT)
             return masks_from_text([str(node.value)], self.reading, place)
         if len(node.value) != 1:
-            raise InputError("a mask is a mapping of one name", place=place,
-                             hint="several masks are a list: [causal, {keep: keep.csv}]")
+            raise InputError(
+                "a mask is a mapping of one name",
+                place=place,
+                hint="several masks are a list: [causal, {keep: keep.csv}]",
+            )
         ((name, _, argument),) = pairs_of(node)
         entry = MASKS.find(name, place=place)
         takes = entry.takes
@@ -106,8 +112,9 @@ class Nodes(PlainNodes):
             from attncli.problem.yamlerrors import missing_blank
 
             raise_all(missing_blank(node, self.file))
-            raise InputError("expect is not a mapping of steps", place=self.place(node),
-                             hint="expect: {weights: [[0.5, 0.5]]}")
+            raise InputError(
+                "expect is not a mapping of steps", place=self.place(node), hint="expect: {weights: [[0.5, 0.5]]}"
+            )
         hands: dict[str, Hand] = {}
         errors: list[AttnError] = []
         for address, key, value in pairs_of(node):
@@ -132,8 +139,11 @@ class Nodes(PlainNodes):
             meant = f"did you mean {close!r}? " if close else ""
             raise InputError(what, place=self.place(node), hint=meant + "{values: [[0.5, 0.5]], decimals: 2}")
         if {"decimals", "significant"} <= set(parts):
-            raise InputError(f"{address}: decimals and significant are both given", place=self.place(node),
-                             hint="one of them says how many places are meant")
+            raise InputError(
+                f"{address}: decimals and significant are both given",
+                place=self.place(node),
+                hint="one of them says how many places are meant",
+            )
         places = {
             key: self.integer(Field(key, "integer", "", "", low=int(key == "significant"), high=400), value)
             for key, value in parts.items() if key != "values"

@@ -65,8 +65,11 @@ def matrix_from_object(name: str, value: Any, reading: Reading) -> Matrix:
     except ValueError:
         raise InputError(f"{name} has rows of unequal length", place=name) from None
     if hasattr(value, "mask") and np.ma.is_masked(value):
-        raise InputError(f"{name} is a masked array, of which only the numbers would be used", place=name,
-                         hint='fill it, and say what is hidden as mask={"keep": array}')
+        raise InputError(
+            f"{name} is a masked array, of which only the numbers would be used",
+            place=name,
+            hint='fill it, and say what is hidden as mask={"keep": array}',
+        )
     if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
         if array.size == 0 and array.dtype.kind == "O":
             array = array.astype(np.float64)
@@ -153,8 +156,10 @@ def _score(field: Field, value: Any, reading: Reading) -> ScoreChoice:
     if callable(value):
         return ScoreChoice(value, _parameters(field, parameters, reading), "score")
     if not isinstance(value, str):
-        raise UsageError(f"score must be a name, a name with parameters, or a function, not {value!r}",
-                         hint='as in {"name": "gaussian", "sigma": 2}')
+        raise UsageError(
+            f"score must be a name, a name with parameters, or a function, not {value!r}",
+            hint='as in {"name": "gaussian", "sigma": 2}',
+        )
     return ScoreChoice(SCORES.find(value).name, _parameters(field, parameters, reading), "score")
 
 

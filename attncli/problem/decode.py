@@ -92,15 +92,24 @@ class Decoder:
         problem, shapes = self._stages.problems[name], self._stages.shapes[name]
         of = f"the stage {name!r}" if name else "the problem"
         if problem.begins:
-            raise UsageError(f"{of} begins at {problem.begins}: there are no keys to be cached",
-                             place=problem.place_of(problem.begins), hint="decode takes X, or Q, K and V")
+            raise UsageError(
+                f"{of} begins at {problem.begins}: there are no keys to be cached",
+                place=problem.place_of(problem.begins),
+                hint="decode takes X, or Q, K and V",
+            )
         if problem.both_ways:
-            raise UsageError(f"{of} is computed both ways, but while it is decoded its queries are not all there",
-                             place=problem.places.get("both_ways"), hint="leave both_ways out")
+            raise UsageError(
+                f"{of} is computed both ways, but while it is decoded its queries are not all there",
+                place=problem.places.get("both_ways"),
+                hint="leave both_ways out",
+            )
         for taker, ref in problem.inputs.items():
             if isinstance(ref, StageRef) and ref.stage in self._decoded and ref.step not in _ROWS:
-                raise UsageError(f"{taker} is the step {ref.step!r} of a stage that is decoded row by row",
-                                 place=ref.place, hint=f"it may be one of {', '.join(_ROWS)}")
+                raise UsageError(
+                    f"{taker} is the step {ref.step!r} of a stage that is decoded row by row",
+                    place=ref.place,
+                    hint=f"it may be one of {', '.join(_ROWS)}",
+                )
         plan = Plan(problem, shapes, self._grows(problem), self._tokens)
         try:
             early = plan.first_to_look_ahead()

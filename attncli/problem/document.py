@@ -166,8 +166,11 @@ def _fields(root: Node, file: str, layer: Layer) -> dict[str, tuple[Node, Place]
             break
         place = place_of(key_node, file)
         if key not in FIELDS and is_plain(key_node) and not isinstance(scalar_value(key_node), str):
-            layer.errors.append(InputError(f"the key {key or 'null'} is not a word", place=place,
-                                           hint="keys are names such as X, W_Q or score"))
+            layer.errors.append(
+                InputError(
+                    f"the key {key or 'null'} is not a word", place=place, hint="keys are names such as X, W_Q or score"
+                )
+            )
             continue
         try:
             name = find_key(key, place).name
@@ -205,8 +208,13 @@ def _members(document: Document, node: Node, source: _Source) -> None:
     """The problems of a list; what stands beside the list is shared by them all, except what is said of one stage."""
     kind, layer, file = document.kind, document.layer, source.file
     if node.id != "sequence" or not node.value:
-        layer.errors.append(InputError(f"{kind} is not a list of problems", place=place_of(node, file),
-                                       hint=f"{kind}:\n  - {{Q: [[1]], K: [[1]]}}"))
+        layer.errors.append(
+            InputError(
+                f"{kind} is not a list of problems",
+                place=place_of(node, file),
+                hint=f"{kind}:\n  - {{Q: [[1]], K: [[1]]}}",
+            )
+        )
         return
     if kind == "stages" and len(node.value) > _MOST_STAGES:
         what = f"{len(node.value):,} stages are more than {_MOST_STAGES:,}"
@@ -218,8 +226,13 @@ def _members(document: Document, node: Node, source: _Source) -> None:
     nodes = Nodes(file, Reading(source.base, how, shared=source.shared))
     for item in node.value:
         if item.id != "mapping":
-            layer.errors.append(InputError(f"an entry of {kind} is no problem", place=place_of(item, file),
-                                           hint="- {name: first, Q: [[1, 0]], K: [[0, 1]]}"))
+            layer.errors.append(
+                InputError(
+                    f"an entry of {kind} is no problem",
+                    place=place_of(item, file),
+                    hint="- {name: first, Q: [[1, 0]], K: [[0, 1]]}",
+                )
+            )
             continue
         document.members.append(_document(item, source, shared, nodes))
         if kind == "stages" and document.members[-1].name is None:
@@ -229,8 +242,13 @@ def _members(document: Document, node: Node, source: _Source) -> None:
         _check_stages(document)
         _share_expect(document)
     elif "expect" in layer.settings:
-        layer.errors.append(InputError("expect beside a list of problems", place=layer.settings["expect"].place,
-                                       hint="it belongs to one of them"))
+        layer.errors.append(
+            InputError(
+                "expect beside a list of problems",
+                place=layer.settings["expect"].place,
+                hint="it belongs to one of them",
+            )
+        )
 
 
 def _check_stages(document: Document) -> None:
@@ -247,8 +265,9 @@ def _check_stages(document: Document) -> None:
                     hint=f"did you mean {close!r}?" if close else f"earlier: {', '.join(seen) or 'none'}",
                 ))  # fmt: skip
         if member.name is not None and member.name in seen:
-            errors.append(InputError(f"two stages are named {member.name!r}",
-                                     place=member.layer.settings["name"].place))
+            errors.append(
+                InputError(f"two stages are named {member.name!r}", place=member.layer.settings["name"].place)
+            )
         seen[member.name or ""] = None
 
 
@@ -263,8 +282,9 @@ def _share_expect(document: Document) -> None:
         member = by_name.get(stage) if stage else document.members[-1]
         if member is None:
             names = [name for name in by_name if name]
-            document.layer.errors.append(InputError(f"there is no stage {stage!r}", place=hand.place,
-                                                    hint=f"stages: {', '.join(names)}"))
+            document.layer.errors.append(
+                InputError(f"there is no stage {stage!r}", place=hand.place, hint=f"stages: {', '.join(names)}")
+            )
             continue
         own = member.layer.settings.get("expect", Setting({}, setting.place))
         member.layer.settings["expect"] = own._replace(value={**own.value, step: hand})

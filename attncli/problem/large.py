@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from attncli.engine.stream import Stream
 
 
-def stream(
-    problem: Problem, steps: Iterable[str], *, parts: set[Index] | None = None, visible: bool = False
-) -> Stream:
+def stream(problem: Problem, steps: Iterable[str], *, parts: set[Index] | None = None, visible: bool = False) -> Stream:
     """The blocks of these steps, as `core.streamed.stream` gives them. Raises MachineError where even that is large."""
     from attncli.engine import stream as streamed
 

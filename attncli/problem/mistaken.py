@@ -45,16 +45,22 @@ def _no_problem(root: Node, file: str) -> AttnError | None:
     """What is wrong with a tree: it is a list, a result of attncli, or a list of jobs."""
     results = root.value if root.id == "sequence" else [root]  # a check has a list of them
     if results and all(_is_result(each) for each in results):
-        return InputError("this is a result of attncli, not a problem", place=Place(file),
-                          hint="--save-problem PATH writes the problem that is computed")
+        return InputError(
+            "this is a result of attncli, not a problem",
+            place=Place(file),
+            hint="--save-problem PATH writes the problem that is computed",
+        )
     if root.id != "mapping":
         kind = "a list" if root.id == "sequence" else "a single value"
         hint = "a problem is written as keys: Q: [[1, 0]], K: [[0, 1]]; matrices alone are for `show` and `self`"
         what = f"the file holds {kind}, not a problem"
         return _table(file) or InputError(what, place=place_of(root, file), hint=hint)
     if "jobs" in {key for key, _, _ in pairs_of(root)}:
-        return InputError("this is a list of jobs, not a problem", place=Place(file),
-                          hint=f"`attncli batch {'FILE' if file == STDIN else file}` computes and checks it")
+        return InputError(
+            "this is a list of jobs, not a problem",
+            place=Place(file),
+            hint=f"`attncli batch {'FILE' if file == STDIN else file}` computes and checks it",
+        )
     return None
 
 
@@ -68,6 +74,9 @@ def _matrix(file: str, suffix: str, *, several: bool = False) -> InputError:
     what = f"these are matrices ({suffix})" if several else f"this is a matrix ({suffix})"
     name = "::NAME" * several
     alone, named = ("-", f"x{suffix}") if file == STDIN else (file, file)
-    return InputError(f"{what}, not a problem", place=Place(file),
-                      hint=f"`attncli self {alone}{name}` takes it as it is (--expect STEP=FILE to check numbers); "
-                      f"a problem file, YAML or JSON, names it: X: {named}{name}")
+    return InputError(
+        f"{what}, not a problem",
+        place=Place(file),
+        hint=f"`attncli self {alone}{name}` takes it as it is (--expect STEP=FILE to check numbers); "
+        f"a problem file, YAML or JSON, names it: X: {named}{name}",
+    )

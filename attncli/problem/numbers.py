@@ -62,8 +62,7 @@ def is_number(text: str, *, decimal: str | None = None) -> bool:
 
 
 def _value(plain: str) -> float:
-    """The double. Raises NotArithmetic, OverflowError for what no double can hold, ArithmeticError where there is none.
-    """
+    """The double. Raises NotArithmetic, OverflowError for what is too large, ArithmeticError where there is none."""
     if _DECIMAL.fullmatch(plain):
         value = float(plain)
         if math.isinf(value):
@@ -104,8 +103,7 @@ def places(text: str) -> int | None:
 
 
 def decimal_spelling(text: str) -> str:
-    """The plain decimal that is written as "≈0.71", "27 %" or "2.0×10^3", with its places: 27e-2, 2.0e3; else the text.
-    """
+    """The plain decimal that is written as "≈0.71", "27 %" or "2.0×10^3", with its places (27e-2); else the text."""
     plain = text.strip().replace("\u2212", "-")
     if _DECIMAL.fullmatch(plain):
         return plain
@@ -142,9 +140,7 @@ def _too_large(text: str, place: Place | str | None) -> InputError:
     return InputError(f"{quote(text)} is too large for a double", place=place, hint="write inf if infinity is meant")
 
 
-def _no_number(
-    text: str, plain: str, hint: str | None, decimal: str | None, place: Place | str | None
-) -> InputError:
+def _no_number(text: str, plain: str, hint: str | None, decimal: str | None, place: Place | str | None) -> InputError:
     """Why it is none, as exactly as can be told; what the hint proposes is a number."""
     import unicodedata
 
@@ -172,8 +168,9 @@ _SIGNS = "\u2212∞√×·⋅÷≈⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 def _several(plain: str) -> str | None:
     """Blanks between what are numbers each by itself: a comma is missing, or it is one number with its thousands."""
     parts = plain.split()
-    if len(parts) < 2 or not all(_DECIMAL.fullmatch(_plain(part, None, None)) or _QUOTIENT.fullmatch(part)
-                                 for part in parts):
+    if len(parts) < 2 or not all(
+        _DECIMAL.fullmatch(_plain(part, None, None)) or _QUOTIENT.fullmatch(part) for part in parts
+    ):
         return None
     if re.fullmatch(r"[+-]?[0-9]{1,3}(?:\s+[0-9]{3})+", plain):
         return f"a blank stands between its digits: write {''.join(parts)}, or {', '.join(parts)} if they are several"

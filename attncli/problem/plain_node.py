@@ -76,8 +76,11 @@ class PlainNodes:
         text = self.word(field.name, node, f"{field.name}: true")
         value = scalar_value(node)
         if not isinstance(value, bool):
-            raise InputError(f"{field.name} must be true or false, not {quote(text)}", place=self.place(node),
-                             hint="yes, no, on and off are words in YAML 1.2")
+            raise InputError(
+                f"{field.name} must be true or false, not {quote(text)}",
+                place=self.place(node),
+                hint="yes, no, on and off are words in YAML 1.2",
+            )
         return value
 
     def text(self, field: Field, node: Node) -> str:
@@ -97,11 +100,20 @@ class PlainNodes:
         for number, item in enumerate(node.value, 1):
             if item.id != "scalar":
                 kind = "a list" if item.id == "sequence" else "a mapping"
-                errors.append(InputError(f"{field.name}: token {number} is {kind}: write {_as_word(item)} in quotes",
-                                         place=self.place(item)))
+                errors.append(
+                    InputError(
+                        f"{field.name}: token {number} is {kind}: write {_as_word(item)} in quotes",
+                        place=self.place(item),
+                    )
+                )
             elif is_plain(item) and not item.value:
-                errors.append(InputError(f"{field.name}: token {number} is empty", place=self.place(item),
-                                         hint="write '' for an empty label"))
+                errors.append(
+                    InputError(
+                        f"{field.name}: token {number} is empty",
+                        place=self.place(item),
+                        hint="write '' for an empty label",
+                    )
+                )
         raise_all(errors)
         return [str(item.value) for item in node.value]
 
@@ -160,11 +172,17 @@ class PlainNodes:
             return self.matrix_mapping(name, node, blanks=blanks)
         value, place = scalar_value(node), self.place(node)
         if is_null(node):
-            raise InputError(f"{name} has no value", place=place,
-                             hint=f"write its numbers, as in {name}: [[1, 0]], or leave {name} out")
+            raise InputError(
+                f"{name} has no value",
+                place=place,
+                hint=f"write its numbers, as in {name}: [[1, 0]], or leave {name} out",
+            )
         if not isinstance(value, str) or looks_like_number(value):
-            raise InputError(f"{name} is the single value {quote(node.value)}, not a matrix", place=place,
-                             hint=f"write {name}: [[{node.value}]], or the name of a file")
+            raise InputError(
+                f"{name} is the single value {quote(node.value)}, not a matrix",
+                place=place,
+                hint=f"write {name}: [[{node.value}]], or the name of a file",
+            )
         return self.reading.matrix(value, place, blanks=blanks)
 
     def matrix_mapping(self, name: str, node: Node, *, blanks: bool = False) -> Matrix | StageRef:
@@ -175,8 +193,9 @@ class PlainNodes:
         if not parts or not any(set(parts) <= form for form in known) or set(parts) == {"name"}:
             odd = next((key for key in parts if not any(key in form for form in known)), None)
             what = f"{name}: unknown key {odd!r}" if odd else f"{name} is neither a file nor an identity nor a stage"
-            raise InputError(what, place=place,
-                             hint="{file: w.npz, name: W_K}, {identity: 4} or {stage: encoder, step: output}")
+            raise InputError(
+                what, place=place, hint="{file: w.npz, name: W_K}, {identity: 4} or {stage: encoder, step: output}"
+            )
         words = {key: self.word(f"{name}: {key}", value, "{file: w.npz, name: W_K}") for key, value in parts.items()}
         if "identity" in words:
             field = Field("identity", "integer", "", "", low=1, high=_LARGEST)
@@ -184,8 +203,9 @@ class PlainNodes:
             return _identity(size, place)
         if "stage" in words or "step" in words:
             if set(words) != {"stage", "step"}:
-                raise InputError(f"{name}: stage and step go together", place=place,
-                                 hint="{stage: encoder, step: output}")
+                raise InputError(
+                    f"{name}: stage and step go together", place=place, hint="{stage: encoder, step: output}"
+                )
             with placed(self.place(parts["step"])):
                 parse_address(words["step"])
             return StageRef(words["stage"], words["step"], place)
@@ -203,8 +223,11 @@ class PlainNodes:
         """The F of {file: F}."""
         parts = {key: value for key, _, value in pairs_of(node)}
         if set(parts) != {"file"}:
-            raise InputError(f"{name} is a mapping without `file` alone", place=self.place(node),
-                             hint=f"{name}: {{file: tokens.txt}}")
+            raise InputError(
+                f"{name} is a mapping without `file` alone",
+                place=self.place(node),
+                hint=f"{name}: {{file: tokens.txt}}",
+            )
         return self.word(f"{name}: file", parts["file"], "{file: tokens.txt}")
 
 

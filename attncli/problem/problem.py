@@ -103,9 +103,7 @@ class Problem:
         return self.dressed(trace), at
 
     @contextmanager
-    def _planned(
-        self, keep: tuple[str, ...] | None
-    ) -> Iterator[tuple[dict[str, Array], AttentionConfig, Plan | None]]:
+    def _planned(self, keep: tuple[str, ...] | None) -> Iterator[tuple[dict[str, Array], AttentionConfig, Plan | None]]:
         """The matrices, the rules and the plan (where one is needed), once it is sure that they fit."""
         from attncli.problem.plan import plan_of
         from attncli.problem.sizes import size_errors

@@ -30,8 +30,9 @@ _FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 
 PROFILES: dict[str, Profile] = {
     "torch-sdpa": Profile("torch.nn.functional.scaled_dot_product_attention", weight_layout="out-in"),
-    "torch-mha": Profile("torch.nn.MultiheadAttention, scaled by one head's width", empty_rows="nan",
-                         weight_layout="out-in"),
+    "torch-mha": Profile(
+        "torch.nn.MultiheadAttention, scaled by one head's width", empty_rows="nan", weight_layout="out-in"
+    ),
     "flex": Profile("torch.nn.attention.flex_attention", weight_layout="out-in"),
     "jax": Profile("jax.nn.dot_product_attention", mask_value=-0.7 * _FLOAT32_MAX, empty_rows="uniform"),
     "keras": Profile("keras.layers.Attention", score="dot", mask_value=-1e9, empty_rows="uniform"),

@@ -42,8 +42,11 @@ def problem_text(problem: Problem) -> str:
     """The problem as YAML alone. Raises UsageError as `saved_problem` does, and where arrays need a file beside it."""
     document, arrays = problem_document(problem, "-")
     if arrays:
-        raise UsageError(f"{', '.join(arrays)}: text does not keep such arrays", place="--save-problem -",
-                         hint="--save-problem PATH.yaml writes them into an .npz beside it")
+        raise UsageError(
+            f"{', '.join(arrays)}: text does not keep such arrays",
+            place="--save-problem -",
+            hint="--save-problem PATH.yaml writes them into an .npz beside it",
+        )
     return "\n".join(dump(document)) + "\n"
 
 
@@ -156,8 +159,10 @@ class _Writer:
 
 def _named(value: Any, what: str) -> str:
     if callable(value):
-        raise UsageError(f"a {what} that is a Python function cannot be written into a problem file",
-                         hint="register it under a name, and use the name")
+        raise UsageError(
+            f"a {what} that is a Python function cannot be written into a problem file",
+            hint="register it under a name, and use the name",
+        )
     return str(value)
 
 

@@ -106,7 +106,8 @@ class _Sizes(Known):
         if self.advises and self.fits(weight_layout=other):
             others = [each for each in self.shapes if each.startswith("W_") and each != name]
             return f"{name} transposed would fit: --weight-layout {other}" + (
-                f", which turns {' and '.join(others)} too" if others else "")
+                f", which turns {' and '.join(others)} too" if others else ""
+            )
         stored = weight[::-1] if self.problem.weight_layout == "in-out" else weight
         return f"{name} transposed would fit: write it as {times(stored)}"
 

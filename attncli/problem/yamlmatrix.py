@@ -159,8 +159,11 @@ def _cell(node: Node, file: str, blanks: bool) -> float:
         if blanks:
             return float("nan")
         shown = quote(text) if text else "nothing"
-        raise InputError(f"{shown} stands where a number is expected", place=place_of(node, file),
-                         hint="cells are left out only under expect:")
+        raise InputError(
+            f"{shown} stands where a number is expected",
+            place=place_of(node, file),
+            hint="cells are left out only under expect:",
+        )
     return parse_number(text, place=place_of(node, file))
 
 

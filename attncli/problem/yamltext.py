@@ -23,9 +23,7 @@ _FLAT = pattern(r"""[\[{][^\[\]{}"'#!]*[\]}]""")  # what surely ends with its br
 _DEEP = 400  # so much nesting is worth a look; libyaml bears ten times that
 
 
-def compose(
-    data: bytes | str, file: str, *, json: bool | None = None, errors: list[AttnError] | None = None
-) -> Node:
+def compose(data: bytes | str, file: str, *, json: bool | None = None, errors: list[AttnError] | None = None) -> Node:
     """The root node of the only document in a file.
 
     json: the text is JSON, where tabs may stand between values and surrogate pairs in strings; by default the

@@ -181,7 +181,12 @@ def _joined(trace: Trace, address: str, array: Array) -> Array | None:
 
 
 def _follows(
-    inputs: Mapping[str, Array], rules: AttentionConfig, trace: Trace, wrong: GivenArray, given: GivenArray, precision: Precision
+    inputs: Mapping[str, Array],
+    rules: AttentionConfig,
+    trace: Trace,
+    wrong: GivenArray,
+    given: GivenArray,
+    precision: Precision,
 ) -> Array | bool:
     """Where an array is what an earlier, wrong one gives: the same problem, begun at that one."""
     if wrong.step not in STEPS.beginnings() or wrong.index or wrong.step == given.step:
@@ -203,7 +208,8 @@ def _follows(
 
 
 def _suspected(
-    problem: Problem, inputs: Mapping[str, Array], rules: AttentionConfig, extent: ScoreShape, given: GivenArray, right: Right,
+    problem: Problem, inputs: Mapping[str, Array], rules: AttentionConfig, extent: ScoreShape, given: GivenArray,
+    right: Right,
     ratio: Array, precision: Precision,
 ) -> list[Diagnosis]:  # fmt: skip
     """The mistakes that give the array; none are searched of a part of a step, or where cells are blank."""
@@ -216,7 +222,8 @@ def _suspected(
 
 
 def _of_all(
-    inputs: Mapping[str, Array], rules: AttentionConfig, given: GivenArray, right: Right, ratio: Array, precision: Precision,
+    inputs: Mapping[str, Array], rules: AttentionConfig, given: GivenArray, right: Right, ratio: Array,
+    precision: Precision,
     mark: StepMark, factor: float | None,
 ) -> list[Diagnosis]:  # fmt: skip
     """What all numbers have in common where no mistake gives them: a factor, or a coarser type."""

@@ -96,8 +96,7 @@ class Carried:
             return np.where(np.isfinite(room), np.clip(room, 0, 1e-6 * np.maximum(1, np.abs(exact))), 0)
 
     def by_habits(self, step: str, habits: Sequence[Habit], start: Start, others: Sequence[str]) -> dict[str, Array]:
-        """What the step (and others before it) give by each habit: (habits, ...) each. start: as written, or in full.
-        """
+        """What the step (and others before it) give by each habit, (habits, ...). start: as written, or in full."""
         lines = habits_of(habits)
         in_full = start == IN_FULL
         given: dict[str, Any] = {}

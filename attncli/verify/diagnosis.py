@@ -112,9 +112,7 @@ def _entries(given: Given, *, local: bool = False, late: bool = False) -> list[M
     found = [
         entry
         for entry in MISTAKES
-        if given.open.intersection(entry.at)
-        and entry.late == late
-        and (not local or entry.local)
+        if given.open.intersection(entry.at) and entry.late == late and (not local or entry.local)
     ]
     return sorted(found, key=lambda entry: entry.simplicity)
 
@@ -140,9 +138,7 @@ def _told(exact: list[Tried]) -> list[Diagnosis]:
 
 def _same(one: Tried, other: Tried) -> bool:
     mine = one.change.arrays
-    alike = set(mine) == set(other.change.arrays) and not (
-        one.entry.local or other.entry.local
-    )
+    alike = set(mine) == set(other.change.arrays) and not (one.entry.local or other.entry.local)
     return alike and all(np.allclose(one.numbers(name), other.numbers(name), rtol=1e-12, atol=1e-12) for name in mine)
 
 

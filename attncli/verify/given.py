@@ -127,7 +127,9 @@ class Given(Pipeline):
         self.steps |= self.following(starts)
         if self.halves:
             self.steps |= {
-                name: np.concatenate([x, x]) for name, x in self.steps.items() if len(x) < 2 and name in self.exact.steps
+                name: np.concatenate([x, x])
+                for name, x in self.steps.items()
+                if len(x) < 2 and name in self.exact.steps
             }
 
     def _half_units(self, name: str, written: Written) -> Array:

@@ -111,7 +111,12 @@ class Magnitudes:
 
     def _is_small(self, needed: Sequence[str]) -> bool:
         odd = any(not plan.is_small(step) and not NAMED_STEPS[step].is_pairs for step in needed)
-        return odd or self.rules.both_ways or self.at.begin == "weights" or math.prod(self.at.shape.shape) < attending.LARGE
+        return (
+            odd
+            or self.rules.both_ways
+            or self.at.begin == "weights"
+            or math.prod(self.at.shape.shape) < attending.LARGE
+        )
 
     def _whole(self, trace: Trace, needed: Sequence[str]) -> Iterator[tuple[Unit, dict[str, Array]]]:
         shape = self.at.shape
@@ -181,7 +186,9 @@ class Magnitudes:
             own_q = own_q @ size_of(at.parameters["W"])
         lengths = np.linalg.norm(own_k, axis=1)
         longest: Array | float = lengths.max(initial=0)
-        masked = self.at.masks is not None and not {name for name in at.line("logits") if name != "masked"} & {*self.steps}
+        masked = self.at.masks is not None and not {name for name in at.line("logits") if name != "masked"} & {
+            *self.steps
+        }
         if weights is not None and masked and longest > _FAR * np.median(lengths):
             longest = np.where(weights != 0, lengths, 0).max(axis=1, keepdims=True, initial=0)
         of_q = np.linalg.norm(own_q, axis=1, keepdims=True)

@@ -39,7 +39,9 @@ def pairs(search: Search, entries: list[MistakeEntry]) -> list[tuple[Tried, Trie
     return sorted(exact, key=lambda pair: pair[0].simplicity + pair[1].simplicity)
 
 
-def _pairs_of(search: Search, given: Given, firsts: list[Tried], entries: Iterable[MistakeEntry]) -> list[tuple[Tried, Tried]]:
+def _pairs_of(
+    search: Search, given: Given, firsts: list[Tried], entries: Iterable[MistakeEntry]
+) -> list[tuple[Tried, Tried]]:
     """The second mistakes that give every number after one of these first ones, the first ones of `given`."""
     rows = len(search.right) * len(firsts)
     part = given.after({})

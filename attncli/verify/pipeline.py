@@ -74,7 +74,11 @@ class Pipeline:
     def visible(self) -> Array:
         """Where a key counts: no mask, bias or kernel hides it; broadcasts to the scores."""
         visible = self.exact.visible
-        return np.ones((1,) * (self.frame.sequences + 4), bool) if visible is None else self.table(self.frame.at["visible"])
+        return (
+            np.ones((1,) * (self.frame.sequences + 4), bool)
+            if visible is None
+            else self.table(self.frame.at["visible"])
+        )
 
     def before(self, step: str) -> Array:
         """The logits as they come to a later step of theirs, or to the normalizer ("weights")."""

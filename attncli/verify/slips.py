@@ -17,7 +17,11 @@ from attncli.verify.given import Given
 from attncli.verify.mistakes import Change, Changes, mistake, number
 
 _PRODUCTS = ("Q", "K", "V", "scores", "heads", "output")
-_CELLS = tuple(name for name, entry in NAMED_STEPS.items() if entry.line not in ("data", "back") and "feature" not in entry.axes[:1] and name not in ("sum", "lse"))
+_CELLS = tuple(
+    name
+    for name, entry in NAMED_STEPS.items()
+    if entry.line not in ("data", "back") and "feature" not in entry.axes[:1] and name not in ("sum", "lse")
+)
 _UNLIKE = ("Q", "K", "V", "scores", "weights")
 _MOST = 3000  # slips that are tried in one unwritten step
 

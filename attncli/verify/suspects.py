@@ -53,7 +53,8 @@ class Suspects:
     """
 
     def __init__(
-        self, problem: Problem, inputs: Mapping[str, Array], rules: AttentionConfig, extent: ScoreShape, step: str, given: Array,
+        self, problem: Problem, inputs: Mapping[str, Array], rules: AttentionConfig, extent: ScoreShape, step: str,
+        given: Array,
         right: Right, ratio: Array, dtype: str,
     ) -> None:  # fmt: skip
         self.problem, self.extent, self.step = problem, extent, step

@@ -134,8 +134,18 @@ def test_options_win_over_every_problem(batch: Batch, tmp_path: Path) -> None:
     np.testing.assert_array_equal(told["steps"]["output"], self_attention(rows(1), scale=1)["output"])
 
 
-@pytest.mark.parametrize(("format", "suffix"), [("npz", "npz"), ("csv", "csv"), ("markdown", "md"), ("yaml", "yaml"),
-                                                ("npy", "npy"), ("tsv", "tsv"), ("json", "json")])
+@pytest.mark.parametrize(
+    ("format", "suffix"),
+    [
+        ("npz", "npz"),
+        ("csv", "csv"),
+        ("markdown", "md"),
+        ("yaml", "yaml"),
+        ("npy", "npy"),
+        ("tsv", "tsv"),
+        ("json", "json"),
+    ],
+)
 def test_formats_and_resuming(batch: Batch, tmp_path: Path, format: str, suffix: str) -> None:
     """Each format has its suffix, is read back, and knows its problem again."""
     from attncli.problem.formats import read_matrix
@@ -201,9 +211,7 @@ def test_without_an_output_only_the_summary_is_given(batch: Batch, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
-def test_files_that_problems_share_are_read_once(
-    batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_problems_share_are_read_once(batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save(tmp_path / "w.npy", np.eye(3))
     np.save(tmp_path / "other.npy", np.eye(3))
     for i in range(5):
@@ -212,8 +220,9 @@ def test_files_that_problems_share_are_read_once(
 
     read: list[str] = []
     original = module.read_matrix
-    monkeypatch.setattr(module, "read_matrix", lambda spec, *given, **more: read.append(spec) or original(
-        spec, *given, **more))
+    monkeypatch.setattr(
+        module, "read_matrix", lambda spec, *given, **more: read.append(spec) or original(spec, *given, **more)
+    )
     assert batch("*.yaml", "-o", "out")[0] == 0
     assert sorted(read) == ["other.npy", "w.npy"]
 

@@ -155,8 +155,13 @@ def test_one_large_problem(rules: str, cluster: Cluster, tmp_path: Path) -> None
     np.save(tmp_path / "w.npy", rng.normal(size=(8, 8)))
     (tmp_path / "big.yaml").write_text(f"X: x.npy\n{rules}")
     command = [*ATTNCLI, "run", "big.yaml", "-o"]
-    there = subprocess.run([*command, "o.npy", "-o", "weights=w2.npy", "--dask", cluster.address], cwd=tmp_path,
-                           capture_output=True, text=True, timeout=60)
+    there = subprocess.run(
+        [*command, "o.npy", "-o", "weights=w2.npy", "--dask", cluster.address],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert (there.returncode, there.stdout) == (0, ""), there.stderr
     here = subprocess.run([*command, "all.npz"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert here.returncode == 0, here.stderr
@@ -175,8 +180,13 @@ def test_what_a_cluster_does_not_do(tmp_path: Path) -> None:
         ("-o", "K=o.npy"): "K is not split into rows of queries",
         ("-o", "capped=o.npy"): "capped is not split into rows of queries",
     }.items():
-        done = subprocess.run([*ATTNCLI, "run", "p.yaml", "--dask", "tcp://127.0.0.1:1", *arguments], cwd=tmp_path,
-                              capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [*ATTNCLI, "run", "p.yaml", "--dask", "tcp://127.0.0.1:1", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert (done.returncode, done.stdout) == (2, "")
         assert told in done.stderr
         assert [path.name for path in tmp_path.iterdir()] == ["p.yaml"]

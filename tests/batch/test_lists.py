@@ -27,7 +27,7 @@ def test_a_table_of_jobs(batch: Batch, tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text(BASE)
     np.save(tmp_path / "lists" / "w.npy", [[2.0, 0.0], [0.0, 1.0]])
     (tmp_path / "lists" / "jobs.csv").write_text(
-        "name,scale,mask,wq\nplain,,,\nwide,1,none,\nturned,1/2,,w.npy\n,,\"window:1,0\",\n"
+        'name,scale,mask,wq\nplain,,,\nwide,1,none,\nturned,1/2,,w.npy\n,,"window:1,0",\n'
     )
     status, _, err = batch("lists/jobs.csv", "--problem", "base.yaml", "-o", "out")
     assert (status, err) == (0, "")
@@ -45,8 +45,9 @@ def test_a_table_of_jobs(batch: Batch, tmp_path: Path) -> None:
 def test_a_column_for_the_problem_and_several_masks(batch: Batch, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(BASE)
     (tmp_path / "b.yaml").write_text("X: [[1, 2]]\n")
-    (tmp_path / "jobs.tsv").write_text("problem\tname\tmask\tmask\tboth_ways\na.yaml\tone\tcausal\tkeys:1,1,0\tfalse\n"
-                                       "b.yaml\ttwo\t\t\t\n")
+    (tmp_path / "jobs.tsv").write_text(
+        "problem\tname\tmask\tmask\tboth_ways\na.yaml\tone\tcausal\tkeys:1,1,0\tfalse\nb.yaml\ttwo\t\t\t\n"
+    )
     assert batch("jobs.tsv", "-o", "out")[0] == 0
     expected = self_attention(X, mask=["causal", "keys:1,1,0"], scale=3)["output"]
     np.testing.assert_array_equal(output(tmp_path, "one"), expected)

@@ -143,6 +143,7 @@ class Sheet:
         else:
             q, k = self.inputs["Q"], self.inputs["K"]
         if self.score == "cosine":
+
             def length(row: list[float]) -> float:
                 return self.way("inside", math.sqrt(sum(x * x for x in row)))
 

@@ -79,7 +79,7 @@ def jax(q: Any, k: Any, v: Any, causal: bool, threads: int) -> Run | None:
 
 
 def products(q: Any, k: Any, v: Any, causal: bool, threads: int) -> Run:
-    """q k and (q k) v alone, of blocks of rows, by NumPy's BLAS on all threads; under a causal mask half of the keys."""
+    """q k and (q k) v alone, of blocks of rows, by NumPy's BLAS; under a causal mask half of the keys."""
     n, rows = q.shape[-2], 512
 
     def run() -> None:

@@ -32,8 +32,10 @@ def complete(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("attncli ", ["attend", "self", "cross", "run", "explain", "decode", "batch", "check", "diff", "show", "list",
-                      "schema"]),
+        (
+            "attncli ",
+            ["attend", "self", "cross", "run", "explain", "decode", "batch", "check", "diff", "show", "list", "schema"],
+        ),
         ("attncli se", ["self"]),
         ("attncli attend Q K --scor", ["--scores", "--score"]),
         ("attncli self x --score ", names("scores")),

@@ -84,9 +84,7 @@ def test_what_is_assumed(cli: Cli, folder: Path) -> None:
     assert not out.exists()
 
 
-def test_memory_of_the_whole_and_whether_it_fits(
-    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_of_the_whole_and_whether_it_fits(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in _given(folder):
         np.save(path, np.load(path)[:500])
     told = cli("attend", *_given(folder), "--dry-run").out
@@ -124,9 +122,7 @@ def in_bytes(told: str) -> int:
     return int((float(number) + 0.05 * (unit != "bytes")) * {"bytes": 1, "KiB": 2**10, "MiB": 2**20}[unit])
 
 
-def test_files_and_their_sizes_are_those_that_come_out(
-    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_and_their_sizes_are_those_that_come_out(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     outputs = ["-o", "weights=w.npy", "-o", "all.npz", "-o", "o.csv", "-o", "r.json", "--save-problem", "p.yaml"]
     command = ["attend", "q.npy", "k.npy", "v.npy", "--show", "weights,output", *outputs]

@@ -165,6 +165,7 @@ def _sleeps(process: int) -> bool:
 @pytest.mark.parametrize(("columns", "environment"), [(40, {}), (80, {}), (40, {"NO_COLOR": "1"})])
 def test_a_terminal(tmp_path: Path, clean_environment: None, columns: int, environment: dict[str, str]) -> None:
     import pyte
+
     written = _on_terminal(["self", str([[float(i == j) for j in range(9)] for i in range(3)])], columns, environment)
     assert (b"\x1b[" in written) is not bool(environment)
     screen = pyte.Screen(columns, 200)

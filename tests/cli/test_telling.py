@@ -36,7 +36,8 @@ def test_show_lists_the_arrays_of_an_archive_and_shows_one_exactly(cli: Cli, tmp
     path = tmp_path / "a.npz"
     listed = cli("show", path).out
     assert listed == "".join(
-        f"{path}::{each}\n" for each in ("W_Q: 2 x 2, float64", "many: 200 x 3, float32", "cube: 2 x 1 x 1, float64"))
+        f"{path}::{each}\n" for each in ("W_Q: 2 x 2, float64", "many: 200 x 3, float32", "cube: 2 x 1 x 1, float64")
+    )
     assert f"a.npz::W_Q: 2 x 2, float64\n  {0.1 + 0.2!r}  1e-300\n" in cli("show", f"{path}::W_Q").out
     assert cli("show", f"{path}::many").out.count("0.0") == 30  # the first and last five rows
     assert re.search(r"cube: 2 x 1 x 1, float64\n +\[1\]\n +1.0\n +\[2\]\n", cli("show", f"{path}::cube").out)

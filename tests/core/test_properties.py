@@ -457,6 +457,7 @@ def test_float32_stays(score: str, normalizer: str) -> None:
 
 def test_bfloat16_is_computed_in_float32() -> None:
     import ml_dtypes
+
     x = random(3, D).astype(ml_dtypes.bfloat16)
     trace = attend(x, x, x)
     assert trace["output"].dtype == np.float32

@@ -174,6 +174,7 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path, disk: Callable[[str], 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_closed_streams(closed: str, tmp_path: Path) -> None:
     """No file gets the number of a stream, and is written into by those who mean the stream."""
+
     def shell(arguments: str) -> int:
         command = f"{sys.executable} -m attncli {arguments} {closed}"
         return subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, timeout=60).returncode

@@ -33,9 +33,7 @@ def test_each_step_is_counted(dtype: Any) -> None:
 
 
 def test_outputs_alone_do_not_grow_with_n_times_m() -> None:
-    few, many = (
-        sum(plan_of(_problem(n, n), ("output",)).memory(by_blocks=True).values()) for n in (10_000, 100_000)
-    )
+    few, many = (sum(plan_of(_problem(n, n), ("output",)).memory(by_blocks=True).values()) for n in (10_000, 100_000))
     assert many - few == 90_000 * 4 * 8
     assert sum(plan_of(_problem(100_000, 100_000), None).memory(by_blocks=False).values()) > 4 * 8 * 100_000**2
 

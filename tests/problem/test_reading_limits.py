@@ -49,7 +49,8 @@ def bomb(tmp_path: Path) -> Path:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 header = io.BytesIO()
                 np.lib.format.write_array_header_1_0(
-                    header, {"descr": "<f8", "fortran_order": False, "shape": (rows, 2)})
+                    header, {"descr": "<f8", "fortran_order": False, "shape": (rows, 2)}
+                )
                 member.write(header.getvalue())
                 for _ in range(_UNPACKED >> 24):
                     member.write(bytes(1 << 24))

@@ -22,9 +22,7 @@ class Target(NamedTuple):
     how: ByRows
 
 
-def write_blocks(
-    stream: Stream, targets: Iterable[Target], progress: Callable[[float], None] | None = None
-) -> None:
+def write_blocks(stream: Stream, targets: Iterable[Target], progress: Callable[[float], None] | None = None) -> None:
     """Write the steps of a stream, each to its files; afterwards `stream.trace()` has the steps that are small."""
     targets = list(targets)
     for target in targets:

@@ -35,8 +35,7 @@ class Row(NamedTuple):
 
 
 def separator_of(name: str, decimal: str, place: Place | str = "--separator") -> str:
-    """The separator that `--separator` names, or a line at `place`. Raises UsageError for what cannot separate numbers.
-    """
+    """The separator that `--separator` names, or a line at `place`. Raises UsageError for what cannot be one."""
     separator = _NAMED.get(name.lower(), name)
     blank = separator.isspace() and separator not in ("\t", BLANKS)
     if len(separator) != 1 or blank or separator.isalnum() or separator in '"+-.#' or separator == decimal:

@@ -90,8 +90,11 @@ def _zipped(data: bytes, source: Source) -> Kind | None:
         return _EXCEL
     if any(name.endswith("data.pkl") for name in names):
         return _TORCH
-    return Kind("a .npz archive", "npz") if any(name.endswith(".npy") for name in names) else Kind(
-        "a zip archive", None, _PACKED)
+    return (
+        Kind("a .npz archive", "npz")
+        if any(name.endswith(".npy") for name in names)
+        else Kind("a zip archive", None, _PACKED)
+    )
 
 
 def _other_text(data: bytes, source: Source, entry: FormatEntry, options: ReadOptions) -> FormatEntry | None:

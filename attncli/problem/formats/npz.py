@@ -52,9 +52,7 @@ def read(source: Source, options: ReadOptions, name: str | None) -> dict[str, Ma
     return _read(source, name, lambda archive, info, place: _array(archive, info, place, above=above))
 
 
-def _read(
-    source: Source, name: str | None, member: Callable[[ZipFile, ZipInfo, Place], Matrix]
-) -> dict[str, Matrix]:
+def _read(source: Source, name: str | None, member: Callable[[ZipFile, ZipInfo, Place], Matrix]) -> dict[str, Matrix]:
     import zlib
     from zipfile import BadZipFile, ZipFile
 
