@@ -41,6 +41,18 @@ class Options(TypedDict, total=False):
     past_k: Any  # p x d_k, or H x p x d_k
     past_v: Any
     bias: Any  # n x m, or one row of m
+    rope: Any  # theta, or "10000:neighbours"
+    positions: Any
+    key_positions: Any
+    past_turned: bool | None
+    qk_norm: str | None
+    q_weight: Any
+    k_weight: Any
+    q_shift: Any
+    k_shift: Any
+    eps: float | None
+    alibi: Any
+    relative: Any
     scores: Any  # n x m, or H x n x m: the problem begins there; likewise the next four
     kernel: Any
     scaled: Any
@@ -90,6 +102,10 @@ def attend(
     scores kernel scaled masked weights    a step to begin at, in place of Q and K; d_k for its scale
     score               a name; ("gaussian", {"sigma": 2}) (or param={"sigma": 2}); or
                         score(q, k, **parameters) -> (..., n, m), with q (..., n, d_q) and k (..., m, d_k)
+    rope positions key_positions past_turned    rotary positions: theta, or "10000:neighbours"; where queries and keys
+                        stand; whether past keys are turned already
+    qk_norm q_weight k_weight q_shift k_shift eps    "l2", "rms", "layer" (":all"), with weights and shifts
+    alibi relative      "published", "geometric" or slopes; a table by distance
     scale temperature   S multiplies the scores; T divides them, on top of the default scale
     softcap bias        c tanh(s / c); what is added to the scores, n x m
     mask                "causal", ("window", [2, 0]), {"keep": array}, {"block": array}, a list of such; or

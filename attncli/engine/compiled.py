@@ -18,6 +18,7 @@ from attncli.pipeline.relative import has_vectors
 from attncli.pipeline.state import RowBlock, State
 from attncli.pipeline.steps import STEPS
 
+_LEAST = 1e-15
 _MOST_RANGES = 8  # of a row; a mask of more is asked block by block
 
 
@@ -50,10 +51,17 @@ def is_known(at: State) -> bool:
         and not (named_biases(at) or has_vectors(at))
         and all(at.inputs[name].dtype == at.dtype for name in ("bias",) if name in at.inputs)
         and isinstance(applied_scale(at), float)
+        and _is_ordinary(applied_scale(at), config.softcap)
         and min(at.shape.shape) > 0
         and at.latest("query").shape[-1] > 0
         and at.latest("value").shape[-1] > 0
     )
+
+
+def _is_ordinary(scale: float, softcap: float | None) -> bool:
+    """Whether queries that are scaled first lose no digits to numbers near the smallest."""
+    factor = abs(scale) if softcap is None else abs(scale) / softcap
+    return scale == 0 or _LEAST <= factor <= 1 / _LEAST
 
 
 def compiled(blocked: BlockedAttention) -> Blocks | None:

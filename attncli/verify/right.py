@@ -13,6 +13,7 @@ from attncli.lazy import Array, np
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.heads import join_heads
 from attncli.pipeline.masks import ScoreShape
+from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import Trace
 from attncli.verify.magnitudes import Magnitudes, size_of
 from attncli.verify.precision import Precision
@@ -97,7 +98,20 @@ class _Bounds:
             return Right(exact, 2 * u, (v + self._first_rounding()) * sizes)
         if step in ("weights_back", "output_back"):
             return self._backward(step, exact)
+        if STEPS.find(step).line in ("query", "key"):
+            return self._changed(step, exact)
         return self._of_scores(step, exact)
+
+    def _changed(self, step: str, exact: Array) -> Right:
+        """Queries or keys, normalized or turned: each number is made from a row's, and may be off by as much."""
+        u, v = self.precision.u, self.precision.v
+        name = "Q" if STEPS.find(step).line == "query" else "K"
+        product = f"W_{name}" in self.inputs or f"b_{name}" in self.inputs
+        sizes: Array | float = self.sizes.of_projection(name) if product else 0.0
+        largest = np.abs(exact).max(axis=-1, keepdims=True, initial=0)
+        projected = size_of(self.at[name]).max(initial=0)
+        share = (v + self._first_rounding()) * np.max(sizes, initial=0) / projected if projected else 0.0
+        return Right(exact, 2 * u, (8 * u + 2 * exact.shape[-1] * v + 2 * share) * np.maximum(largest, 1e-300))
 
     def _of_scores(self, step: str, exact: Array) -> Right:
         """Scores and what is made of them, up to the weights: the error of dot products, then of e^s."""

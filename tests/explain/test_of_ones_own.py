@@ -182,13 +182,12 @@ def test_a_step_by_its_own_formula_and_labels() -> None:
 
 @pytest.fixture
 def distanced() -> Iterator[None]:
-    """The scores less what the distance costs: a table of the whole problem, and the step that adds it."""
+    """The scores less what the distance costs: a table, and the step that adds it."""
 
     def table(at: Any) -> Any:
-        indices = at.shape.indices(at.config.alignment)
-        return -0.25 * np.abs(indices.position - indices.key)[None]
+        return -0.25 * np.abs(at["places"].position - at["places"].key)
 
-    value("costs", "table")(table)
+    value("costs", "fact")(table)
     step("distanced", after="capped", line="logits", axes=QUERY_KEY, when=always, per_head=True,
          formula="s - |i - j| / 4")(lambda at: at.before("distanced") + at["costs"])  # fmt: skip
     yield
