@@ -11,6 +11,7 @@ from typing import Any
 
 from attncli.errors import InputError, Opaque, ShapeError, UsageError
 from attncli.lazy import Array, np
+from attncli.pipeline import positions  # noqa: F401  (steps are registered in the order of the pipeline)
 from attncli.pipeline.biases import all_biases, has_bias, table_of_bias
 from attncli.pipeline.heads import broadcast_leading
 from attncli.pipeline.masking import all_of

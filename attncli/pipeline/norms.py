@@ -12,6 +12,7 @@ from typing import Any
 
 from attncli.errors import ShapeError
 from attncli.lazy import Array, np
+from attncli.pipeline import projections  # noqa: F401  (steps are registered in the order of the pipeline)
 from attncli.pipeline.state import State
 from attncli.pipeline.steps import KEY_FEATURE, QUERY_FEATURE, step, value
 from attncli.registry import Setting

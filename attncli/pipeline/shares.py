@@ -10,6 +10,7 @@ from typing import Any
 
 from attncli.errors import ShapeError, UsageError
 from attncli.lazy import Array, np
+from attncli.pipeline import logits as _  # noqa: F401  (steps are registered in the order of the pipeline)
 from attncli.pipeline.heads import broadcast_leading, join_heads, project, split_heads, spread_to
 from attncli.pipeline.normalizers import exp_shifted
 from attncli.pipeline.state import State
