@@ -159,14 +159,14 @@ def _table(shape: ScoreShape, name: str, given: Array, counts: set[int]) -> Arra
 
 
 # What asks where tokens stand.
-_PLACED = ("rope", "alibi", "relative")
+PLACED = ("rope", "alibi", "relative")
 
 
 @value("standing", "fact", setting=(
     Setting(name="positions", kind="matrix", metavar="MATRIX", default="0, 1, ..., queries after past keys",
-            help="where tokens stand, queries and keys: one number a token, one row a sequence", needs=_PLACED),
+            help="where tokens stand, queries and keys: one number a token, one row a sequence", needs=PLACED),
     Setting(name="key_positions", kind="matrix", metavar="MATRIX", default="as positions",
-            help="where the keys stand, past ones included", needs=_PLACED)))  # fmt: skip
+            help="where the keys stand, past ones included", needs=PLACED)))  # fmt: skip
 def standing(at: State) -> tuple[Array, Array]:
     """Where the queries and the keys stand."""
     return stand(at.config, at.shape, at.alignment)

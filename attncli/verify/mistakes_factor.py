@@ -47,7 +47,7 @@ def _factor_text(given: Given, step: str, factor: float) -> str:
     unexplained = "a factor that nothing in this problem explains"
     if step == "scaled":
         right = f", not by {number(given.scale)}" if given.has_scale else ""
-        divided = f" (divided by {number(1 / factor)})"
+        divided = f" (divided by {number(1 / factor)})" if factor else ""
         return f"the scores were multiplied by about {number(factor)}{divided}{right}: {unexplained}"
     if step == "masked" and step != given.target:
         return f"the scores were multiplied by about {number(factor)} before the softmax: {unexplained}"

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from attncli.errors import ShapeError
 from attncli.lazy import Array, np
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.heads import as_matrix, split_heads
 from attncli.pipeline.maskargs import score_table
 from attncli.pipeline.masks import Masks, ScoreIndices, ScoreShape
+from attncli.pipeline.positions import PLACED, stand
 from attncli.pipeline.state import State, plain_state
 from attncli.pipeline.steps import STEPS
 from attncli.problem.problem import Problem
@@ -43,7 +45,8 @@ def rows_state(inputs: Mapping[str, Array], rules: AttentionConfig, of: RowsExte
 
     target: the step that is asked about, known: its right numbers, which need not be computed once more.
     """
-    at = plain_state(_inputs_of_rows(inputs, of), rules)
+    keys = STEPS.find(target).rows == "key"
+    at = plain_state(_inputs_of_rows(inputs, of, keys), _rules_of_rows(rules, of, keys))
     if rules.masks and at.begin not in ("masked", "weights"):
         at.masks = Masks(rules.masks, of, rules.alignment)
     if target == "output" and not {"W_O", "b_O"} & set(inputs):
@@ -79,9 +82,29 @@ def rows_given(
     return RowsGiven(Frame(problem, at), target, numbers, of)
 
 
-def _inputs_of_rows(inputs: Mapping[str, Array], of: RowsExtent) -> dict[str, Array]:
-    """The inputs of these rows: all keys, and of the queries only theirs."""
+def _rules_of_rows(rules: AttentionConfig, of: RowsExtent, keys: bool) -> AttentionConfig:
+    """The rules, with the positions that these rows have in the whole."""
+    if not any(rules.more.get(name) is not None for name in PLACED):
+        return rules
+    whole = ScoreShape(of.batch, of.heads, of.n, of.m, of.past)
+    queries_at, keys_at = (_own(table, of, False) if table.ndim > 1 else table for table in
+                           stand(rules, whole, rules.alignment))  # fmt: skip
+    if keys:
+        keys_at = keys_at[..., of.rows]
+    else:
+        queries_at = queries_at[..., of.rows]
+    return replace(rules, more={**rules.more, "positions": queries_at, "key_positions": keys_at})
+
+
+def _inputs_of_rows(inputs: Mapping[str, Array], of: RowsExtent, keys: bool) -> dict[str, Array]:
+    """The inputs of these rows: all keys, and of the queries only theirs; for a step of keys the other way round.
+
+    Raises ShapeError where past keys come before the rows.
+    """
+    if keys and of.past:
+        raise ShapeError("rows of keys are not taken apart from past ones", hint="give the whole sequence")
     found = {}
+    cut = ("Y", "K", "V") if keys else ("X", "Q", *STEPS.beginnings())
     deep = any(array.ndim >= 4 for name, array in inputs.items() if name in ("Q", "K", "V", *STEPS.beginnings()))
     for name, array in inputs.items():
         if name.startswith(("W_", "b_")):
@@ -95,11 +118,9 @@ def _inputs_of_rows(inputs: Mapping[str, Array], of: RowsExtent) -> dict[str, Ar
         array = as_matrix(name, array)
         split = of.heads is not None and (deep or name in STEPS.beginnings() or _is_split_past(name, array, inputs))
         own = _own(array, of, split)
-        if name in ("X", "Q", *STEPS.beginnings()):
-            if name == "X" and "Y" not in inputs:
-                found["Y"] = own
-            own = own[..., of.rows, :]
-        found[name] = own
+        found[name] = own[..., of.rows, :] if name in cut else own
+        if name == "X" and "Y" not in inputs:
+            found["Y"] = own[..., of.rows, :] if keys else own
     return found
 
 

@@ -360,3 +360,26 @@ def test_memory_does_not_grow_with_the_number_of_mistakes() -> None:
 def _nothing(given: Any) -> Any:
     """Nothing that would explain anything."""
     yield Change({"scaled": given["scaled"] * 7.0}, "seven times")
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize(("n", "m"), [(20, None), (3, 20), (20, 3)])
+@pytest.mark.parametrize("step", ["Q", "K", "V", "Q_rotated", "K_rotated"])
+def test_mistakes_in_queries_keys_and_values_are_named(
+    batch: tuple[int, ...], n: int, m: int | None, step: str
+) -> None:
+    """However many of each there are: transposed weights, and rotated rows know where they stand in the whole."""
+    rng = np.random.default_rng(7)
+    inputs = {name: rng.standard_normal((4, 4)) for name in ("W_Q", "W_K", "W_V")} | {"X": rng.random((*batch, n, 4))}
+    data = inputs["X"]
+    if m is not None:
+        inputs["Y"] = rng.random((*batch, m, 4))
+        data = data if step.startswith("Q") else inputs["Y"]
+    wrong = data @ inputs[f"W_{step[0]}"].T
+    if step.endswith("rotated"):
+        angles = np.arange(data.shape[-2])[:, None] * np.array([1.0, 0.01])
+        low, high = wrong[..., :2], wrong[..., 2:]
+        cos, sin = np.cos(angles), np.sin(angles)
+        wrong = np.concatenate([low * cos - high * sin, high * cos + low * sin], axis=-1)
+    said = {"rope": 10000} if step.endswith("rotated") else {}
+    assert named(checked(inputs, arrays={step: wrong}, **said)) == ["weights-transposed"]
