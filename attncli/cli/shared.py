@@ -107,10 +107,11 @@ def _by_blocks(problem: Problem, outputs: Outputs, prints: bool, bar: Bar, besid
 
 def _large(problem: Problem, outputs: Outputs, prints: bool, progress: Callable[[float], None]) -> ByBlocks | None:
     from attncli.engine.attending import is_tiny
-    from attncli.problem.plan import plan_of
 
     if is_tiny(problem.arrays(), problem.rules()):
         return None
+    from attncli.problem.plan import plan_of  # loaded only where its time is small beside the problem's
+
     plan = plan_of(problem, _steps(problem, outputs, prints))
     if not plan.may_go_by_blocks or (not prints and plan.by_blocks):
         return None  # solving the problem goes by blocks on its own where all that is written is small

@@ -52,6 +52,8 @@ def tell(at: State) -> None:
         if empty.any():
             tell_empty(at, empty)
         at.notes += notes.attended(notes.spoiled_scores(at["logits"], at["counted"], empty), shape)
+    else:
+        at.notes += notes.given_weights(at["weights"], shape)
     if at.has("V"):
         values = at.spread("V", at.latest("value"))
         reaching = spread_to(at["contributing"], at["weights"].shape)

@@ -231,10 +231,6 @@ class Masks:
         """Booleans that broadcast to that part of (*batch, H, n, m)."""
         return all_of(self.predicates, self.indices.part(queries, keys))
 
-    def hidden_by(self, place: int) -> Array:
-        """Where the mask at a place of the list hides a key, whatever the others say."""
-        return ~all_of(self.predicates[place : place + 1], self.indices)
-
     def _note_alignment(self, silent: list[MaskSpec], shape: ScoreShape, by: str | None) -> None:
         """Tell which alignment masks get that name none. by: the mask that names one for all."""
         names = " and ".join(dict.fromkeys(spec.name for spec in silent))

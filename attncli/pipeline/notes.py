@@ -74,6 +74,15 @@ def attended(found: NonFinite, shape: ScoreShape) -> list[str]:
     return told
 
 
+def given_weights(weights: Array, shape: ScoreShape) -> list[str]:
+    """The note that places a NaN or infinity among weights, (..., n, m), that were given, if there is any."""
+    bad = np.argwhere(~np.isfinite(weights))
+    if not len(bad):
+        return []
+    places = [f"{_where('query', index[:-1], shape)}, key {index[-1] + 1}" for index in bad[: _LISTED + 1]]
+    return [f"NaN or infinity among the weights: {_listed(places, len(bad))}"]
+
+
 def spoiled_values(v: Array, counted: Array) -> Array:
     """Which values that count hold NaN or infinity, (..., m).
 

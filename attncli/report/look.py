@@ -72,13 +72,6 @@ class Look(NamedTuple):
         return f"{_ISOLATE}{text}{_POP}" if right_to_left else text
 
 
-def missing_characters(labels: list[str], look: Look) -> str | None:
-    """A note where labels hold characters that the encoding lacks, or None."""
-    if all(look.can_show(shown(label)) for label in labels):
-        return None
-    return f"characters that {look.codec} lacks are shown as \\u...: an output of UTF-8 shows them as they are"
-
-
 def widths(texts: list[str]) -> list[int]:
     """The widths of texts in terminal columns."""
     if all(text.isascii() for text in texts):

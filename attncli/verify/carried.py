@@ -76,24 +76,22 @@ class Carried:
 
     def base(self, step: str, start: Start) -> Base | None:
         """What the step gives; None where that cannot be computed."""
-        with np.errstate(all="ignore"):
-            try:
-                return self._based(step, self._target(self._state(start), step))
-            except AttnError:  # numbers that make no attention, or a function that reads no intervals
-                return None
+        try:
+            return self._based(step, self._target(self._state(start), step))
+        except AttnError:  # numbers that make no attention, or a function that reads no intervals
+            return None
 
     def room(self, step: str) -> Array:
         """What float arithmetic may be off the right numbers."""
         exact = self.frame.exact(step)
-        with np.errstate(all="ignore"):
-            try:
-                box = self._box_state({}, {})
-                base = self._based(step, self._target(box, step))
-            except AttnError:
-                return np.zeros(exact.shape)
-            room = np.maximum(base.high - exact, exact - base.low)
-            # More than this is no float noise but a jump (the edge of a kernel), where the core's own number counts.
-            return np.where(np.isfinite(room), np.clip(room, 0, 1e-6 * np.maximum(1, np.abs(exact))), 0)
+        try:
+            box = self._box_state({}, {})
+            base = self._based(step, self._target(box, step))
+        except AttnError:
+            return np.zeros(exact.shape)
+        room = np.maximum(base.high - exact, exact - base.low)
+        # More than this is no float noise but a jump (the edge of a kernel), where the core's own number counts.
+        return np.where(np.isfinite(room), np.clip(room, 0, 1e-6 * np.maximum(1, np.abs(exact))), 0)
 
     def by_habits(self, step: str, habits: Sequence[Habit], start: Start, others: Sequence[str]) -> dict[str, Array]:
         """What the step (and others before it) give by each habit, (habits, ...). start: as written, or in full."""
@@ -109,8 +107,7 @@ class Carried:
         # Where somebody wrote e^s or its sum, the weights come of these, kept in full or not.
         stepwise = any(STEPS.find(name).on_request for name in self.hand)
         at = self._read(inputs, given, self._between(lines, in_full), stepwise=stepwise)
-        with np.errstate(all="ignore"):
-            return {name: self._lines(name, self._target(at, name), len(habits)) for name in (step, *others)}
+        return {name: self._lines(name, self._target(at, name), len(habits)) for name in (step, *others)}
 
     # -- states -------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attncli.errors import InputError, ShapeError, UsageError
+from attncli.lazy import np
 from attncli.pipeline.trace import NAMED_STEPS, parse_address
 from attncli.problem.problem import Problem
 from attncli.verify.marking import Marking
@@ -27,6 +28,11 @@ def check(problem: Problem) -> CheckResult:
     Raises UsageError where there are none, InputError and ShapeError (all together) for numbers of a step that the
     problem does not have or of another shape.
     """
+    with np.errstate(all="ignore"):  # NaN and infinity are marked as any number, and told in notes
+        return _checked(problem)
+
+
+def _checked(problem: Problem) -> CheckResult:
     if not problem.expect:
         raise UsageError(
             "there is nothing to check",

@@ -80,12 +80,11 @@ def diagnose(frame: Frame, hand: Mapping[str, Written], step: str, wrong: Array 
     """
     if max(frame.exact(name).size for name in frame.trace.steps) > _MOST_NUMBERS:
         return []  # no hand calculates so much, and the stack of all mistakes would not fit
-    with np.errstate(all="ignore"):
-        try:
-            given = Given(frame, hand, step, wrong)
-        except AttnError:
-            return []  # the hand's numbers themselves do not make an attention
-        return _found(Search(given))
+    try:
+        given = Given(frame, hand, step, wrong)
+    except AttnError:
+        return []  # the hand's numbers themselves do not make an attention
+    return _found(Search(given))
 
 
 def _found(search: Search) -> list[Diagnosis]:

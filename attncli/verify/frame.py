@@ -35,12 +35,11 @@ class Frame:
 
     def __init__(self, problem: Problem, at: State | None = None) -> None:
         whole = at is None
-        with np.errstate(all="ignore"):
-            if at is None:
-                at = plain_state(problem.arrays(), replace(problem.rules(), dtype="float64"))
-                tell(at)
-            self.at = at
-            self.trace: Trace = trace_of(at)
+        if at is None:
+            at = plain_state(problem.arrays(), replace(problem.rules(), dtype="float64"))
+            tell(at)
+        self.at = at
+        self.trace: Trace = trace_of(at)
         self.rules = at.config
         self.trace.attention, self.trace.layout = problem.attention, problem.layout
         if whole:

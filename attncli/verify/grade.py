@@ -87,18 +87,17 @@ class Grade:
             return None
         h, u = self.written.value, self.written.unit
         coarsest = u.max(axis=-1, keepdims=True, initial=0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            is_one = np.abs(h.sum(axis=-1, keepdims=True) - 1) < 1e-6 * coarsest
-            if not is_one.any():
-                return None
-            agrees = self.written.agrees(x, self.room)
-            rounded = np.where(agrees, h, self.written.to_unit(x))
-            was_off = np.abs(rounded.sum(axis=-1, keepdims=True) - 1) > 0.5 * u.min(axis=-1, keepdims=True, initial=1)
-            one_off = ~agrees & (np.abs(np.abs(h - rounded) - u) <= 1e-6 * u)
-            if self.hidden is not None:
-                one_off &= ~self.hidden
-            alone = (~agrees).sum(axis=-1, keepdims=True) == 1
-            found: Array = one_off & alone & is_one & was_off
+        is_one = np.abs(h.sum(axis=-1, keepdims=True) - 1) < 1e-6 * coarsest
+        if not is_one.any():
+            return None
+        agrees = self.written.agrees(x, self.room)
+        rounded = np.where(agrees, h, self.written.to_unit(x))
+        was_off = np.abs(rounded.sum(axis=-1, keepdims=True) - 1) > 0.5 * u.min(axis=-1, keepdims=True, initial=1)
+        one_off = ~agrees & (np.abs(np.abs(h - rounded) - u) <= 1e-6 * u)
+        if self.hidden is not None:
+            one_off &= ~self.hidden
+        alone = (~agrees).sum(axis=-1, keepdims=True) == 1
+        found: Array = one_off & alone & is_one & was_off
         return found
 
     def cut(self, bases: list[Base], *, rounds_up: bool) -> None:
@@ -113,10 +112,9 @@ class Grade:
             x = base.low
             if not base.is_point:
                 continue
-            with np.errstate(invalid="ignore"):
-                is_cut = self.written.truncated(x, self.room) & ~self.written.blank
-                above = np.sign(x) * h > np.abs(x) + room_of(u, h, x) + self.room + CALCULATOR * u
-                above &= ~self.written.blank
+            is_cut = self.written.truncated(x, self.room) & ~self.written.blank
+            above = np.sign(x) * h > np.abs(x) + room_of(u, h, x) + self.room + CALCULATOR * u
+            above &= ~self.written.blank
             shown = int((is_cut & ~self.written.agrees(x, self.room)).sum())
             beyond = int(above.sum())
             aside = beyond == 1 and bool((above & asked).any())
@@ -131,17 +129,15 @@ class Grade:
         """Where h is 1 - 1e-20 cut to 0.99: a softmax over several keys never reaches 1, though its double does."""
         h, u = self.written.value, self.written.unit
         several = np.broadcast_to(counts, self.exact.shape).sum(axis=-1, keepdims=True) > 1
-        with np.errstate(invalid="ignore"):
-            is_one = self.exact >= 1 - room_of(u, h, self.exact) - self.room
-            short = several & is_one & (np.abs(h + u - 1) <= 1e-6 * u)
+        is_one = self.exact >= 1 - room_of(u, h, self.exact) - self.room
+        short = several & is_one & (np.abs(h + u - 1) <= 1e-6 * u)
         self.codes[self.open & short] = TRUNCATED
 
     def last_place(self) -> None:
         """Six or more digits, and one unit off in the last place, or single precision's noise."""
         h, u, exact = self.written.value, self.written.unit, self.exact
-        with np.errstate(invalid="ignore"):
-            one_off = np.abs(h - self.written.to_unit(exact)) <= u * (1 + 1e-6) + self.room
-            finite = np.where(np.isfinite(exact), np.abs(exact), 0)
-            noise = np.abs(h - exact) <= _SINGLE * finite.max(axis=-1, keepdims=True, initial=0) + self.room
-            found = (self.written.digits >= _SIX) & (one_off | noise)
+        one_off = np.abs(h - self.written.to_unit(exact)) <= u * (1 + 1e-6) + self.room
+        finite = np.where(np.isfinite(exact), np.abs(exact), 0)
+        noise = np.abs(h - exact) <= _SINGLE * finite.max(axis=-1, keepdims=True, initial=0) + self.room
+        found = (self.written.digits >= _SIX) & (one_off | noise)
         self.codes[self.open & found] = LAST_PLACE

@@ -81,10 +81,9 @@ class Marking:
         for step, written in self.sheet.items():
             h, x, given = written.value, self.frame.exact(step), everything.base(step, AS_WRITTEN)
             nearest = [x] if given is None else [x, given.low]
-            with np.errstate(invalid="ignore"):
-                up = written.agrees(x) & ~written.blank
-                for base in nearest:
-                    up &= np.sign(base) * h > np.abs(base) + CALCULATOR * written.unit + room_of(written.unit, h, base)
+            up = written.agrees(x) & ~written.blank
+            for base in nearest:
+                up &= np.sign(base) * h > np.abs(base) + CALCULATOR * written.unit + room_of(written.unit, h, base)
             if up.any():
                 found.add(step)
         return found
@@ -98,8 +97,7 @@ class Marking:
         grade = Grade(written, frame.exact(step), frame.is_hidden(step), shares)
         reason = "" if grade.is_done else self._explain(step, grade)
         if written.whole and not written.fits(grade.exact) and self._meant_as_points(step):
-            with np.errstate(invalid="ignore"):
-                off = np.abs(written.value - grade.exact) > room_of(written.unit, written.value, grade.exact)
+            off = np.abs(written.value - grade.exact) > room_of(written.unit, written.value, grade.exact)
             grade.codes[off & ~written.blank] = WRONG
         self._unmark(step, grade)
         for entry in self.entries:
@@ -202,8 +200,7 @@ class Marking:
         bases = [each.base(step, AS_WRITTEN) for each in (one, other)]
         if bases[0] is None or bases[1] is None:
             return
-        with np.errstate(invalid="ignore"):
-            depends = ~((bases[0].low == bases[1].low) | (np.isnan(bases[0].low) & np.isnan(bases[1].low)))
+        depends = ~((bases[0].low == bases[1].low) | (np.isnan(bases[0].low) & np.isnan(bases[1].low)))
         unmarked = grade.open & depends
         grade.codes[unmarked] = BLANK
         if unmarked.any():
@@ -244,15 +241,14 @@ class Marking:
         written, blank = grade.written, grade.written.blank
         bases = [grade.base] if grade.base is not None else [*self._bases(step, grade)]
         unit = float(written.unit[~blank].min())
-        with np.errstate(invalid="ignore"):
-            # A tie goes either way.
-            ends = [np.where(np.isfinite(x) & (unit > 0), np.rint(x / (unit or 1) + tie) * (unit or 1), x)
-                    for base in bases for x in (base.low, base.high) for tie in (-CALCULATOR, CALCULATOR)]  # fmt: skip
-            low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
-            x = grade.exact if grade.base is None else grade.base.low
-            was_rounded = np.isfinite(x) & ((np.abs(x - low) > room_of(written.unit, x, x)) | (low != high))
-            middle = np.where(low == high, low, (low + high) / 2)
-            half = np.where(blank & was_rounded, (high - low + unit) / 2, 0.0)
+        # A tie goes either way.
+        ends = [np.where(np.isfinite(x) & (unit > 0), np.rint(x / (unit or 1) + tie) * (unit or 1), x)
+                for base in bases for x in (base.low, base.high) for tie in (-CALCULATOR, CALCULATOR)]  # fmt: skip
+        low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
+        x = grade.exact if grade.base is None else grade.base.low
+        was_rounded = np.isfinite(x) & ((np.abs(x - low) > room_of(written.unit, x, x)) | (low != high))
+        middle = np.where(low == high, low, (low + high) / 2)
+        half = np.where(blank & was_rounded, (high - low + unit) / 2, 0.0)
         return np.where(blank, middle, written.value), half
 
     # -- what is told -----------------------------------------------------------------------------------------------

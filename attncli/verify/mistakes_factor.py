@@ -61,8 +61,7 @@ def _ratio(given: Given, step: str, start: Array, at: int) -> float:
     # Rounded, h stands for half a unit to either side; cut, for what follows up to the next one.
     beyond = np.where(h == 0, 1, np.sign(h)) * u * (1 - 1e-9)
     for below, above in ((h - u / 2, h + u / 2), (np.where(h == 0, -beyond, h), h + beyond)):
-        with np.errstate(all="ignore"):
-            ends = np.stack([below / x, above / x])
+        ends = np.stack([below / x, above / x])
         usable = np.isfinite(ends).all(axis=0) & (x != 0) & ~given.numbers.blank
         if usable.sum() < 2:
             return float("nan")
@@ -92,18 +91,17 @@ def _fit(given: Given, step: str, start: Array, at: int) -> float:
     factors = np.concatenate([2.0 ** np.arange(-6, 6.01, 0.25), -(2.0 ** np.arange(-3, 3.01, 0.5))])
     best, width = 1.0, None
     unit = np.where(numbers.unit > 0, numbers.unit, 1e-9)
-    with np.errstate(all="ignore"):
-        for _ in range(5):
-            stack = start[None] * factors.reshape(-1, *(1,) * start.ndim)
-            made = given.as_exact(given.run({step: stack}))
-            if len(made) != len(factors):  # nothing comes of this step
-                return 1.0
-            off = np.abs(made[:, at] - numbers.value) / unit
-            worst = np.where(numbers.blank, 0, np.nan_to_num(off, nan=np.inf)).reshape(len(factors), -1).max(axis=1)
-            best = float(factors[worst.argmin()])
-            width = 0.19 * abs(best) if width is None else width / 6
-            near = np.flatnonzero(worst <= 0.5)
-            if len(near) >= 3 and near[-1] - near[0] == len(near) - 1:
-                return simplest(float(factors[near[0]]), float(factors[near[-1]]))
-            factors = best + width * np.linspace(-1, 1, 17)
+    for _ in range(5):
+        stack = start[None] * factors.reshape(-1, *(1,) * start.ndim)
+        made = given.as_exact(given.run({step: stack}))
+        if len(made) != len(factors):  # nothing comes of this step
+            return 1.0
+        off = np.abs(made[:, at] - numbers.value) / unit
+        worst = np.where(numbers.blank, 0, np.nan_to_num(off, nan=np.inf)).reshape(len(factors), -1).max(axis=1)
+        best = float(factors[worst.argmin()])
+        width = 0.19 * abs(best) if width is None else width / 6
+        near = np.flatnonzero(worst <= 0.5)
+        if len(near) >= 3 and near[-1] - near[0] == len(near) - 1:
+            return simplest(float(factors[near[0]]), float(factors[near[-1]]))
+        factors = best + width * np.linspace(-1, 1, 17)
     return best

@@ -121,8 +121,7 @@ def kernel_distance(given: Given) -> Changes:
     }  # fmt: skip
     for kernel, text in made.get(name, ()):
         if given.target == "scores":
-            with np.errstate(divide="ignore"):
-                yield Change({"scores": np.log(kernel)}, text, "kernel")
+            yield Change({"scores": np.log(kernel)}, text, "kernel")
         else:
             yield Change({"kernel": kernel}, text)
 

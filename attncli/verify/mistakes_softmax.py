@@ -45,8 +45,7 @@ def scores_by_sum(given: Given) -> Changes:
 def exp_only(given: Given) -> Changes:
     """The exponentials were not divided by their sum."""
     if _softmax(given):
-        with np.errstate(over="ignore"):
-            weights = np.exp(given.logits)
+        weights = np.exp(given.logits)
         yield Change({"weights": weights}, "the exponentials were not divided by their sum")
 
 
@@ -55,8 +54,7 @@ def exp_by_score_sum(given: Given) -> Changes:
     """The exponentials were divided by the sum of the scores."""
     if _softmax(given):
         shown = np.where(np.isneginf(given.logits), 0, given.logits)
-        with np.errstate(all="ignore"):
-            weights = np.exp(given.logits) / shown.sum(axis=-1, keepdims=True)
+        weights = np.exp(given.logits) / shown.sum(axis=-1, keepdims=True)
         yield Change(
             {"weights": weights}, "the exponentials were divided by the sum of the scores, not by their own sum"
         )
@@ -67,8 +65,7 @@ def _base(given: Given, base: int) -> Changes:
         logits = given.logits * np.log(base)
         text = f"powers of {base} were used in place of e"
         if given.target in ("exp", "sum"):
-            with np.errstate(over="ignore"):
-                yield Change({"exp": np.exp(logits)}, text, "exp")
+            yield Change({"exp": np.exp(logits)}, text, "exp")
         else:
             yield Change({"weights": given.normalized(logits)}, text, "exp")
 

@@ -34,11 +34,10 @@ class Pipeline:
         if name in ("q", "k", "v") and name not in self.steps:
             return self.frame.split(name.upper(), self.steps[name.upper()])
         if name in ("exp", "sum", "lse") and name not in self.steps:
-            with np.errstate(over="ignore", divide="ignore"):
-                exponentials: Array = self.steps["exp"] if "exp" in self.steps else np.exp(self.logits)
-                total: Array = exponentials.sum(axis=-1, keepdims=True)
-                made: dict[str, Array] = {"exp": exponentials, "sum": total, "lse": np.log(total)}
-                return made[name]
+            exponentials: Array = self.steps["exp"] if "exp" in self.steps else np.exp(self.logits)
+            total: Array = exponentials.sum(axis=-1, keepdims=True)
+            made: dict[str, Array] = {"exp": exponentials, "sum": total, "lse": np.log(total)}
+            return made[name]
         return self.steps[name]
 
     def __contains__(self, name: str) -> bool:
@@ -89,8 +88,7 @@ class Pipeline:
     def logits(self) -> Array:
         """The scores as they meet the normalizer, or what e^s says of them; -inf where a key is hidden."""
         if "exp" in self.steps:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return np.log(self.steps["exp"])
+            return np.log(self.steps["exp"])
         logits = self.before("weights")
         if self.exact.visible is None or "masked" in self.steps:
             return logits

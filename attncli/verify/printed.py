@@ -40,8 +40,7 @@ class Printed:
 
     def half_unit(self, x: Array) -> Array:
         """Half of each number's last place: what printing rounds away. A number has no more digits than the longest."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            first = np.floor(np.log10(np.abs(x)))
+        first = np.floor(np.log10(np.abs(x)))
         first = np.where(np.isfinite(first), first, -400)
         return np.asarray(10.0 ** np.maximum(-self.decimals, first - self.digits + 1) / 2)
 
@@ -111,7 +110,7 @@ class _Cells:
     def are_rounded(self) -> bool:
         """Whether most are rounded to a few places: short, though not as halves, quarters and the like are short."""
         short = (self.digits <= _SINGLE - 1) & (self.unit > 0)
-        return bool(2 * (short & (self.value * 1024 % 1 != 0)).sum() > self.value.size)
+        return bool(2 * (short & (self.value % (1 / 1024) != 0)).sum() > self.value.size)
 
     def dtype(self) -> str:
         """float64 where most have more digits than a float32 needs, and are no float32 written out in full."""
@@ -128,5 +127,4 @@ class _Cells:
 
 
 def _single(x: Array) -> Array:
-    with np.errstate(over="ignore"):
-        return x.astype(np.float32).astype(np.float64)
+    return x.astype(np.float32).astype(np.float64)

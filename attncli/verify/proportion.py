@@ -15,9 +15,8 @@ def common_factor(given: Array, exact: Array) -> float | None:
     largest = np.abs(right).max(initial=0)
     if right.size < _FEWEST or largest == 0:
         return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        right = right / largest
-        off = given[known] / largest - right
-        more = float(right @ off / (right @ right))
-        left, before = off - more * right, float(off @ off)
-        return 1 + more if 0 < before < np.inf and float(left @ left) <= _LEFT * before else None
+    right = right / largest
+    off = given[known] / largest - right
+    more = float(right @ off / (right @ right))
+    left, before = off - more * right, float(off @ off)
+    return 1 + more if 0 < before < np.inf and float(left @ left) <= _LEFT * before else None

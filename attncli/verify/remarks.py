@@ -52,8 +52,7 @@ def _rounding(mark: StepMark) -> list[str]:
     if cut.any():
         found.append(f"{mark.step}: {_counted(int(cut.sum()), 'number is', 'numbers are')} cut, not rounded "
                      f"({_first(mark, cut)})")  # fmt: skip
-    with np.errstate(invalid="ignore"):
-        tied = (codes == AGREES) & (np.abs(np.abs(h - x) - u / 2) <= 1e-4 * u) & (room_of(u * 0, h, x) < 1e-4 * u)
+    tied = (codes == AGREES) & (np.abs(np.abs(h - x) - u / 2) <= 1e-4 * u) & (room_of(u * 0, h, x) < 1e-4 * u)
     if tied.any():
         h, u, x = h[tied], u[tied], x[tied]
         even = np.abs(np.rint(h / u) % 2) == 0
@@ -81,8 +80,7 @@ def _row_sums(mark: StepMark, leading: list[str], columns: bool, slipped: str | 
     first wrong step."""
     h, u, codes = (array.mT if columns else array for array in (mark.hand, mark.unit, mark.codes))
     total, unit = h.sum(axis=-1), u.max(axis=-1, initial=0)
-    with np.errstate(invalid="ignore"):
-        off = (np.abs(total - 1) > np.maximum(unit / 2, _NOISE * h.shape[-1])) & np.any(h != 0, axis=-1)
+    off = (np.abs(total - 1) > np.maximum(unit / 2, _NOISE * h.shape[-1])) & np.any(h != 0, axis=-1)
     found: dict[str, list[tuple[Index, str]]] = {}
     for index in np.argwhere(off):
         at = tuple(int(i) for i in index)

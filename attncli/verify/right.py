@@ -43,8 +43,7 @@ class Right:
         x, relative, absolute = (
             np.broadcast_to(part, self.exact.shape).flat[::every] for part in (self.exact, self.relative, self.absolute)
         )
-        with np.errstate(invalid="ignore", over="ignore"):
-            room = relative * np.abs(x) + absolute
+        room = relative * np.abs(x) + absolute
         room, x = room[np.isfinite(room)], x[np.isfinite(room)]
         shown = room[x != 0] if x.any() else room
         return float(np.median(shown)) if shown.size else 0.0
@@ -52,13 +51,12 @@ class Right:
     def ratio(self, given: Array) -> Array:
         """How far the given numbers are off in units of what they may be; 0 for equal infinities and NaN."""
         exact = self.exact
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            room = self.relative * np.abs(exact) + self.absolute
-            off = np.abs(given - exact)
-            ratio = np.where(off == 0, 0, off / room)
-            same = (given == exact) | (np.isnan(given) & np.isnan(exact))
-            found: Array = np.where(same, 0, np.where(np.isnan(ratio), np.inf, ratio))
-            return found
+        room = self.relative * np.abs(exact) + self.absolute
+        off = np.abs(given - exact)
+        ratio = np.where(off == 0, 0, off / room)
+        same = (given == exact) | (np.isnan(given) & np.isnan(exact))
+        found: Array = np.where(same, 0, np.where(np.isnan(ratio), np.inf, ratio))
+        return found
 
 
 def _at(bound: Array | float, index: tuple[int, ...], axes: int) -> Array | float:
@@ -121,8 +119,8 @@ class _Bounds:
                        for x in (self._off(self.sizes.raw_largest), self._off(self.sizes.largest)))  # fmt: skip
         largest = self.sizes.largest if shape is None else self.sizes.largest.max()
         if self.sizes.as_scores and self.at.score is not None and self.at.score.kernel == "value":
-            with np.errstate(over="ignore"):  # the logarithm of what is nearly 0
-                raw, scaled = (off * (1 + np.minimum(np.exp(-exact), 1e12)) for off in (raw, scaled))
+            # The logarithm of what is nearly 0 is off by more.
+            raw, scaled = (off * (1 + np.minimum(np.exp(-exact), 1e12)) for off in (raw, scaled))
         if step == "scores":
             return Right(exact, 2 * u, raw + tiny)
         if step in self.at.line("logits"):

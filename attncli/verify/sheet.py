@@ -91,8 +91,7 @@ def _hidden_as_infinite(frame: Frame, step: str, written: Written, notes: list[s
     """Numbers of -1e4 and below, where the right ones hide a key: how many write -inf."""
     exact, hidden = frame.exact(step), frame.is_hidden(step)
     hides = np.isneginf(exact) if hidden is None else np.isneginf(exact) | (hidden & (exact <= _MANY_WRITE))
-    with np.errstate(invalid="ignore"):
-        meant = hides & (written.value <= _MANY_WRITE)
+    meant = hides & (written.value <= _MANY_WRITE)
     other = meant & (written.value != exact)
     if not other.any():
         return written
@@ -107,8 +106,7 @@ def _hidden_as_infinite(frame: Frame, step: str, written: Written, notes: list[s
 def _per_cent(written: Written, notes: list[str], address: str) -> Written:
     """Weights whose rows sum to about 100, as shares of 1."""
     h, full = written.value, ~written.blank.any(axis=-1)
-    with np.errstate(invalid="ignore"):
-        about = np.abs(h.sum(axis=-1) - 100) <= np.maximum(2.0, written.unit.sum(axis=-1))
+    about = np.abs(h.sum(axis=-1) - 100) <= np.maximum(2.0, written.unit.sum(axis=-1))
     counted = full & np.any(h != 0, axis=-1)
     if not counted.any() or not about[counted].all():
         return written

@@ -48,8 +48,7 @@ class Written:
         """h is x cut towards zero after its last place, not to a whole number unless x is one. True where blank."""
         found = cut(self.value, self.unit, x, room)
         if (self.unit >= 1).any():
-            with np.errstate(invalid="ignore"):
-                found = found & ~((self.unit >= 1) & (np.abs(x - np.rint(x)) > room_of(self.unit, x, x) + room))
+            found = found & ~((self.unit >= 1) & (np.abs(x - np.rint(x)) > room_of(self.unit, x, x) + room))
         explained: Array = self.blank | found
         return explained
 
@@ -63,14 +62,13 @@ class Written:
         noise = room_of(u, h, h)
         if self.half is not None:
             low, high = low - self.half, high + self.half
-        with np.errstate(invalid="ignore"):
-            # Cut from up to one unit farther from zero, rounded from half a unit on the other side.
-            below = np.where(h > 0, low < h + u - noise, low <= h + u / 2 + noise) | (low <= h + u / 2 + noise)
-            above = np.where(h < 0, high > h - u + noise, high >= h - u / 2 - noise) | (high >= h - u / 2 - noise)
-            met = below & above
-            if (h == 0).any():
-                met |= (h == 0) & (low < u - noise) & (high > noise - u)
-            found: Array = met | (np.isnan(h) & np.isnan(low)) | self.blank
+        # Cut from up to one unit farther from zero, rounded from half a unit on the other side.
+        below = np.where(h > 0, low < h + u - noise, low <= h + u / 2 + noise) | (low <= h + u / 2 + noise)
+        above = np.where(h < 0, high > h - u + noise, high >= h - u / 2 - noise) | (high >= h - u / 2 - noise)
+        met = below & above
+        if (h == 0).any():
+            met |= (h == 0) & (low < u - noise) & (high > noise - u)
+        found: Array = met | (np.isnan(h) & np.isnan(low)) | self.blank
         return found
 
     def changed(self, change: Callable[[Array], Array]) -> Written:
@@ -81,21 +79,18 @@ class Written:
     @property
     def digits(self) -> Array:
         """How many significant digits each number is written with; 0 for zeros and for what is exact."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            count = np.floor(np.log10(np.abs(self.value))) - np.rint(np.log10(self.unit)) + 1
+        count = np.floor(np.log10(np.abs(self.value))) - np.rint(np.log10(self.unit)) + 1
         return np.where(np.isfinite(count), count, 0)
 
     def fits(self, x: Array, room: Array | float = 0.0) -> bool:
         """Whether every x has no more places than were used, so that nothing had to be rounded."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            off = np.abs(x - np.rint(x / self.unit) * self.unit)
-            exact: Array = (off <= room_of(self.unit, x, x) + room) | (self.unit == 0) | ~np.isfinite(x)
+        off = np.abs(x - np.rint(x / self.unit) * self.unit)
+        exact: Array = (off <= room_of(self.unit, x, x) + room) | (self.unit == 0) | ~np.isfinite(x)
         return bool((exact | self.blank).all())
 
     def to_unit(self, x: Array) -> Array:
         """x rounded to the places of each number."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(self.unit > 0, np.rint(x / self.unit) * self.unit, x)
+        return np.where(self.unit > 0, np.rint(x / self.unit) * self.unit, x)
 
 
 def together(parts: Sequence[Written]) -> Written:
@@ -116,21 +111,19 @@ def together(parts: Sequence[Written]) -> Written:
 
 def rounded(h: Array, u: Array, x: Array, room: Array | float = 0.0) -> Array:
     """|h - x| <= u/2, with room for float noise; equal infinities and NaN agree."""
-    with np.errstate(invalid="ignore"):
-        close: Array = np.abs(h - x) <= u / 2 + room_of(u, h, x) + room
-        same: Array = (h == x) | (np.isnan(h) & np.isnan(x))
-        return close & np.isfinite(x) | same
+    close: Array = np.abs(h - x) <= u / 2 + room_of(u, h, x) + room
+    same: Array = (h == x) | (np.isnan(h) & np.isnan(x))
+    return close & np.isfinite(x) | same
 
 
 def cut(h: Array, u: Array, x: Array, room: Array | float = 0.0) -> Array:
     """x without what comes after h's last place: |h| <= |x| < |h| + u, on the same side of zero."""
-    with np.errstate(invalid="ignore"):
-        beyond = np.where(h == 0, np.abs(x), (x - h) * np.sign(h))
-        noise = room_of(u, h, x) + room
-        # A number that reaches h + u but for noise has its own last place: it is not cut to h. From below, somebody
-        # reads 1.0000 off a calculator where 0.9999999999 is meant.
-        found: Array = (beyond >= -noise - CALCULATOR * u) & (beyond < u - noise)
-        return found
+    beyond = np.where(h == 0, np.abs(x), (x - h) * np.sign(h))
+    noise = room_of(u, h, x) + room
+    # A number that reaches h + u but for noise has its own last place: it is not cut to h. From below, somebody
+    # reads 1.0000 off a calculator where 0.9999999999 is meant.
+    found: Array = (beyond >= -noise - CALCULATOR * u) & (beyond < u - noise)
+    return found
 
 
 def room_of(u: Array, h: Array, x: Array) -> Array:
@@ -220,14 +213,12 @@ def places_of(unit: float) -> int:
     return max(0, round(-math.log10(unit))) if unit > 0 else 0
 
 
-def decimals_of(text: str) -> int | None:
-    """Decimals after the point as written: "0.50" 2, "6.0e-06" 7, "12" 0; None for what is exact."""
-    return _spelled(text)[0]
-
-
 @lru_cache(maxsize=4096)
 def _spelled(text: str) -> tuple[int | None, bool]:
-    """The decimals, and whether the number is written plainly, without a point (or an exponent)."""
+    """The decimals after the point, and whether the number is written plainly, without a point (or an exponent).
+
+    "0.50" has 2 decimals, "6.0e-06" 7, "12" 0; None stands for what is exact.
+    """
     plain = decimal_spelling(text)
     if tenths := _TENTHS.fullmatch(plain):
         return len(tenths[1]), False  # 27/100 is 0.27
@@ -249,8 +240,7 @@ def _places(texts: list[str | None]) -> list[int | None]:
 
 def _significant_units(values: Array, places: list[int | None], significant: int) -> Array:
     """The unit of each number's last significant digit; a zero has the finest unit of the others."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        power = np.floor(np.log10(np.abs(values)) + 1e-12) - significant + 1
+    power = np.floor(np.log10(np.abs(values)) + 1e-12) - significant + 1
     written = np.array([np.nan if p is None else float(-p) for p in places]).reshape(values.shape)
     power = np.where(written < 0, np.fmin(power, written), power)
     known = np.isfinite(power)

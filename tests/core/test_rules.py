@@ -120,6 +120,12 @@ def test_rule_2_what_is_attended_is_told() -> None:
     assert any("head 2, key 3" in note for note in heads.notes)
 
 
+def test_rule_2_weights_that_are_not_finite_are_told() -> None:
+    trace = run({"weights": [[1, np.inf], [1, 0]], "V": [[3], [0]]})
+    np.testing.assert_array_equal(trace["output"], [[np.nan], [3]])
+    assert trace.notes == ["NaN or infinity among the weights: query 1, key 2"]
+
+
 def test_rule_2_a_query_spoils_its_own_row_only() -> None:
     q = np.ones((3, 2))
     q[1, 0] = np.nan

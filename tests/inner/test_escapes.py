@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attncli.escapes import shown as escape_controls
-from attncli.report.look import Look, missing_characters
 from attncli.report.markup import escape_latex, escape_markdown
 
 
@@ -32,14 +31,6 @@ def test_latex_escapes() -> None:
     )
     assert escape_latex("--- ''") == "-{}-{}- '{}'"
     assert escape_latex("a-b, <|end|>") == r"a-b, \textless{}\textbar{}end\textbar{}\textgreater{}"
-
-
-def test_a_note_where_the_encoding_lacks_characters() -> None:
-    assert missing_characters(["中", "a"], Look()) is None
-    assert missing_characters(["é"], Look(encoding="latin-1")) is None
-    assert "latin-1" in str(missing_characters(["中"], Look(encoding="latin-1")))
-    assert "ascii" in str(missing_characters(["é"], Look(ascii=True)))
-    assert missing_characters(["\x1b"], Look(ascii=True)) is None
 
 
 @pytest.mark.parametrize("code", [*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028])

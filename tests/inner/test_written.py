@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attncli.verify.written import Written, as_written, decimals_of
+from attncli.verify.written import Written, _spelled, as_written
 
 
 def grid(*texts: str | None, **places: int) -> Written:
@@ -21,7 +21,7 @@ def grid(*texts: str | None, **places: int) -> Written:
      ("1/3", None), ("sqrt(2)/2", None), ("inf", None)],
 )  # fmt: skip
 def test_decimals(text: str, decimals: int | None) -> None:
-    assert decimals_of(text) == decimals
+    assert _spelled(text)[0] == decimals
 
 
 @pytest.mark.parametrize(
