@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 from attncli.verify.written import Written, _spelled, as_written
+
+
+@pytest.fixture(autouse=True)
+def at_the_door() -> Iterator[None]:
+    """NumPy's warnings are ignored, as `check` does for all that it calls."""
+    with np.errstate(all="ignore"):
+        yield
 
 
 def grid(*texts: str | None, **places: int) -> Written:
