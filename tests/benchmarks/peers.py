@@ -12,21 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from attncli.engine.attending import attend
-from attncli.pipeline.config import AttentionConfig
-from attncli.pipeline.masks import mask_spec
+from attncli import attend
 
 Run = Callable[[], Any]
 
 
 def attncli(q: Any, k: Any, v: Any, causal: bool, threads: int) -> Run:
-    """This program's engine."""
-    rules = AttentionConfig(masks=(mask_spec("causal"),) if causal else ())
-    _, heads, n, _ = q.shape
+    """This program, as anyone calls it; heads that share nothing are sequences of a stack."""
 
     def run() -> Any:
-        joined = attend({"Q": q, "K": k, "V": v}, rules, ("output",)).rows("output")
-        return joined.reshape(1, n, heads, -1).swapaxes(1, 2)
+        return attend(q[0], k[0], v[0], mask="causal" if causal else None, steps=("output",)).output[None]
 
     return run
 
