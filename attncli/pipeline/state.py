@@ -284,7 +284,9 @@ class State:
     def begun_raw(self, name: str) -> Any:
         """The same, as it was given."""
         x = as_matrix(name, self.inputs[name])
-        return x[..., None, :, :] if self.layout.heads is None else x
+        if self.layout.heads is None:
+            return x[..., None, :, :]
+        return x if x.ndim > 2 else x[None]  # one table for all heads
 
     def spread(self, name: str, x: Any) -> Any:
         """Keys or values of G heads, one for each query head."""

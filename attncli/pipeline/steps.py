@@ -6,7 +6,7 @@ that is added in one place is used by what comes after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -169,6 +169,10 @@ class StepRegistry(Registry[Step]):
             of_line = [each.name for each in self.of_line(source) if each.shown]  # type: ignore[arg-type]
             found += of_line[-1:] if of_line else [source]
         return found
+
+    def follows(self, name: str, others: Collection[str]) -> bool:
+        """Whether a step is one of the others, or made from one of them, whatever lies between."""
+        return name in others or any(self.follows(source, others) for source in self.sources(name) if source in self)
 
     def made_by(self, begin: str) -> list[str]:
         """The settings that have no effect on a problem that begins at that step."""

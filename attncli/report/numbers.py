@@ -51,8 +51,8 @@ def _doubtful(array: Array, precision: int) -> Array:
     """
     step = float(np.finfo(array.dtype).eps)
     with np.errstate(all="ignore"):
-        units = np.abs(array.astype(np.float64)) * 10.0**precision
-        near_tie = np.abs(units - np.floor(units) - 0.5) <= 4 * step * units  # true of all large ones
+        units = np.abs(array.astype(np.float64)) * np.power(10.0, precision)
+        near_tie = ~(np.abs(units - np.floor(units) - 0.5) > 4 * step * units)  # true of all large ones
         return np.asarray(np.isfinite(array) & (near_tie | (np.abs(array) >= _LARGE)))
 
 

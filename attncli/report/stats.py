@@ -84,4 +84,6 @@ def _listed(queries: Sequence[str], entropies: list[float | None], look: Look) -
     yield "entropy of each query's weights, in nats:"
     for label, value in zip(shown, entropies, strict=True):
         number = "sees no key" if value is None else spell_one(value, look.precision, look.rounding)
+        if value is not None and value != value:
+            number = "not defined, a weight is negative or no number"
         yield f"  {pad(look.isolated(label), width)}  {number}"

@@ -66,4 +66,5 @@ Changes = Iterator[Change]
 
 def number(x: float) -> str:
     """A number for a sentence: four decimals, no zeros at the end."""
-    return f"{x:.4f}".rstrip("0").rstrip(".") if abs(x) >= 1e-3 or x == 0 else f"{x:.4g}"
+    plain = x == 0 or 1e-3 <= abs(x) < 1e9
+    return f"{x:.4f}".rstrip("0").rstrip(".") if plain else f"{x:.4g}"

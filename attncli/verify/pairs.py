@@ -46,6 +46,7 @@ def _pairs_of(
     rows = len(search.right) * len(firsts)
     part = given.after({})
     part.steps = {name: array[:rows] if len(array) > 1 else array for name, array in given.steps.items()}
+    part.mistaken = {name: array for name, array in part.steps.items() if len(array) == rows}
     seconds = search.tried(part, entries)
     if seconds.results.shape[1] != rows:
         return []

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
+from types import MappingProxyType
 from typing import Self
 
 from attncli.lazy import Array, np
@@ -22,6 +23,9 @@ from attncli.verify.frame import Frame
 
 class Pipeline:
     """A problem and its `steps`, the right ones at first. target: the step that is asked about."""
+
+    # What earlier mistakes made of the steps, a stack of them; what a change does not reach is taken from here.
+    mistaken: Mapping[str, Array] = MappingProxyType({})
 
     def __init__(self, frame: Frame, target: str) -> None:
         self.frame, self.target, self.exact = frame, target, frame.trace
@@ -116,7 +120,10 @@ class Pipeline:
         arrays: as in `Change`; a stack of changes has one more axis in front.
         """
         target = target or self.target
-        return self._stacked(target, self.at.with_given(arrays)[target])
+        beside = {
+            name: x for name, x in self.mistaken.items() if name in self.at.given or not STEPS.follows(name, arrays)
+        }
+        return self._stacked(target, self.at.with_given({**beside, **arrays})[target])
 
     def after(self, arrays: Mapping[str, Array]) -> Self:
         """The same, once these numbers stand in their places (a stack of them in the stack axis)."""

@@ -82,8 +82,8 @@ class Search:
                 for place, change in enumerate(entry.function(given)):
                     if self._reaches_target(change):
                         kinds.setdefault(frozenset(change.arrays), []).append(Tried(entry, change, place))
-            except (AttnError, KeyError):
-                continue  # it needs what this problem does not have
+            except (AttnError, KeyError, ArithmeticError):
+                continue  # it needs what this problem does not have, or a number beyond all doubles
         changes, results = [], []
         for kind in kinds.values():
             try:

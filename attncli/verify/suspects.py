@@ -144,8 +144,8 @@ class Suspects:
 
         def work(block: tuple[Index, Array]) -> list[float]:
             """What each leaves of a block, as a sum of squares; inf where it is outside the tolerance."""
-            rows = self._rows(*block)
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"):  # of each thread
+                rows = self._rows(*block)
                 return [np.inf if rows is None else rows.left_by(suspect.tried) for suspect in suspects]
 
         for squares in in_order(self._blocks(), work, thread_count()):
@@ -220,8 +220,8 @@ def _changes(given: RowsGiven, rounding: bool) -> Iterator[Tried]:
             for place, change in enumerate(entry.function(given)):
                 if isinstance(change.text, str):
                     yield Tried(entry, change, place)
-        except (AttnError, KeyError, ValueError):
-            continue  # it needs what this problem does not have, or all rows
+        except (AttnError, KeyError, ValueError, ArithmeticError):
+            continue  # it needs what this problem does not have, all rows, or a number beyond all doubles
 
 
 def _ranked(suspects: Sequence[Suspect]) -> list[Suspect]:
