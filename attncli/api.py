@@ -52,6 +52,7 @@ class Options(TypedDict, total=False):
     k_shift: Any
     eps: float | None
     alibi: Any
+    sink: Any
     relative: Any
     scores: Any  # n x m, or H x n x m: the problem begins there; likewise the next four
     kernel: Any
@@ -106,6 +107,7 @@ def attend(
                         stand; whether past keys are turned already
     qk_norm q_weight k_weight q_shift k_shift eps    "l2", "rms", "layer" (":all"), with weights and shifts
     alibi relative      "published", "geometric" or slopes; a table by distance
+    sink                a logit in the denominator of each row, one or one a head
     scale temperature   S multiplies the scores; T divides them, on top of the default scale
     softcap bias        c tanh(s / c); what is added to the scores, n x m
     mask                "causal", ("window", [2, 0]), {"keep": array}, {"block": array}, a list of such; or

@@ -94,6 +94,7 @@ SETTING: dict[str, dict[str, Any]] = {
     },
     "positions": {"rope": "100:neighbours:width=2", "positions": [0, 2, 3, 7], "key_positions": [3, 1, 0, 2, 9]},
     "alibi": {"alibi": 0.5, "heads": None},
+    "sink": {"sink": 0.4},
     "relative": {"relative": [numbers(N + M - 1)]},
     "t5": {"relative": {"t5": [numbers(8)], "max": 6}},
     "shaw": {"relative": {"shaw": numbers(3, D), "max": 1}, "score": "dot"},

@@ -15,6 +15,7 @@ from attncli.pipeline.biases import named_biases
 from attncli.pipeline.logits import ENORMOUS_CAP, applied_scale
 from attncli.pipeline.masking import Masks, ScoreIndices
 from attncli.pipeline.relative import has_vectors
+from attncli.pipeline.sinks import has_sink
 from attncli.pipeline.state import RowBlock, State
 from attncli.pipeline.steps import STEPS
 
@@ -75,6 +76,7 @@ def compiled(blocked: BlockedAttention) -> Blocks | None:
         problem = Blocks(
             at.latest("query"), at.latest("key"), at.latest("value"), scale=float(dtype.type(applied_scale(at))),
             softcap=at.config.softcap, ranges=ranges, bias=at["given_bias"] if at.has("biased") else None,
+            sink=at["sink"][:, 0, 0] if has_sink(at) else None,
         )  # fmt: skip
     if masks is not None and ranges is None:
 

@@ -12,6 +12,7 @@ from attncli.pipeline import notes
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.heads import spread_to
 from attncli.pipeline.logits import applied_scale
+from attncli.pipeline.sinks import sums_to_one
 from attncli.pipeline.state import State, plain_state
 from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import Numbered, Trace, wanted
@@ -98,6 +99,7 @@ def trace_of(at: State, keep: tuple[str, ...] | None = None) -> Trace:
         scale=applied_scale(at),
         mask=at.masks.texts if at.masks else [],
         normalizer=at.normalizer.name,
+        sums_to_one=sums_to_one(at.normalizer, at.config.more),
         query_labels=Numbered("q", at.shape.n),
         key_labels=Numbered("k", at.shape.m),
         visible=None if visible.all() else displayed(at, "weights", visible),

@@ -13,6 +13,7 @@ from attncli.lazy import Array, np
 from attncli.pipeline import logits as _  # noqa: F401  (steps are registered in the order of the pipeline)
 from attncli.pipeline.heads import broadcast_leading, join_heads, project, split_heads, spread_to
 from attncli.pipeline.normalizers import exp_shifted
+from attncli.pipeline.sinks import beside_sink, has_sink
 from attncli.pipeline.state import State
 from attncli.pipeline.steps import KEY_FEATURE, KEY_QUERY, QUERY_FEATURE, QUERY_KEY, always, step, value
 from attncli.pipeline.tight import averaged, exponentials, logarithm_of_sum, normalized
@@ -59,7 +60,8 @@ def exp(at: State) -> Any:
 )
 def total(at: State) -> Any:
     """The sum of e^s over the keys, (..., n, 1)."""
-    return np.sum(at["exp"], axis=-1, keepdims=True)
+    total = np.sum(at["exp"], axis=-1, keepdims=True)
+    return total + np.exp(at["sink"]) if has_sink(at) else total
 
 
 @step(
@@ -79,7 +81,8 @@ def total(at: State) -> Any:
 )
 def lse(at: State) -> Any:
     """ln sum e^s, the row's maximum taken out first, (..., n, 1)."""
-    return logarithm_of_sum(at["logits"], at["normalized_over"])
+    logits, over = at["logits"], at["normalized_over"]
+    return logarithm_of_sum(*(beside_sink(at, logits, over) if has_sink(at) else (logits, over)))
 
 
 @value(
@@ -179,6 +182,9 @@ def weights(at: State) -> Any:
         shares = at["exp"] / at["sum"]
     elif at.normalizer.threshold and at.from_steps("tau"):
         shares = np.where(at["counted"], np.maximum(0, at["to_normalize"] - at["tau"]), 0)
+    elif has_sink(at):
+        x, over = beside_sink(at, at["to_normalize"], at["counted"])
+        shares = _as_weights(at, normalized(x, over, at.normalizer)[..., :-1])
     else:
         shares = _as_weights(at, normalized(at["to_normalize"], at["counted"], at.normalizer))
     if at.shape.n and at["empty"].any():

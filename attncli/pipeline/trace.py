@@ -58,6 +58,7 @@ class Trace:
     steps: the arrays that are held, by name, tokens as rows. lazy: steps that are computed when first read.
     visible: broadcasts to (..., n, m); False where a key is hidden from a query; None where nothing is hidden.
     heads: how many heads the leading axes of scores hold: (*batch, H, n, m); None where there is no such axis.
+    sums_to_one: whether each row of weights does, as far as the rules go.
     held: where steps hold the rows of some queries only; the labels are those of all.
     problem: what it is the Trace of, where a Problem was solved.
     Each step is an attribute too: `trace.output` is `trace["output"]` (but `trace.heads` is a number).
@@ -70,6 +71,7 @@ class Trace:
     scale: float = 1.0
     mask: list[str] = field(default_factory=list)
     normalizer: str = field(default_factory=lambda: NORMALIZERS.default.name)
+    sums_to_one: bool = True
     query_labels: Sequence[str] = field(default_factory=list)
     key_labels: Sequence[str] = field(default_factory=list)
     labelled: bool = False

@@ -20,6 +20,7 @@ from attncli.pipeline.masks import Masks, MaskSpec, ScoreShape, mask_spec
 from attncli.pipeline.normalizers import find_normalizer
 from attncli.pipeline.positions import stand
 from attncli.pipeline.relative import cut_to_row, has_vectors
+from attncli.pipeline.sinks import sums_to_one
 from attncli.pipeline.state import HeadLayout, State
 from attncli.pipeline.trace import Trace
 from attncli.problem.labels import key_labels, past_count, query_labels
@@ -124,12 +125,14 @@ class Plan:
             weights[..., i, : row.weights.shape[-1]] = row.weights
             visible[..., i, : row.weights.shape[-1]] = row.visible
         outputs = [row.output for row in rows if row.output is not None]
+        normalizer = find_normalizer(self.problem.normalizer)
         return Trace(
             steps={"weights": weights, **({"output": np.stack(outputs, axis=-2)} if outputs else {})},
             attention=self.problem.attention,
             layout=self.problem.layout,
             mask=self.masks.texts,
-            normalizer=find_normalizer(self.problem.normalizer).name,
+            normalizer=normalizer.name,
+            sums_to_one=sums_to_one(normalizer, self.rules.more),
             query_labels=[row.query for row in rows],
             key_labels=self.keys[:m],
             labelled=True,

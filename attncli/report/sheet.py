@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from attncli.lazy import Array, np
-from attncli.pipeline.normalizers import NORMALIZERS
 from attncli.pipeline.trace import NAMED_STEPS, Trace, parse_address
 from attncli.report.look import Look
 from attncli.report.numbers import spell
@@ -189,7 +188,7 @@ def _caption(trace: Trace, address: str, array: Array, look: Look) -> str:
     axis = _summed_axis(trace, address)
     line = ("column", "row")[axis] + " shown" * (trace.held is not None)
     lines = ("columns", "rows")[axis]
-    known = trace.normalizer in NORMALIZERS and NORMALIZERS.find(trace.normalizer).sums_to_one
+    known = trace.sums_to_one
     if not known:
         return f"{lines} need not sum to 1"
     with np.errstate(invalid="ignore", over="ignore"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from attncli.lazy import Array, np
-from attncli.pipeline.normalizers import NORMALIZERS
 from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import Trace
 from attncli.report.look import Look, pad, widths
@@ -47,7 +46,7 @@ def stats_of_blocks(blocks: Iterable[Rows], trace: Trace, look: Look) -> Iterato
 
     trace: has the labels, and the steps at least by their shapes.
     """
-    known = trace.normalizer in NORMALIZERS and NORMALIZERS.find(trace.normalizer).sums_to_one
+    known = trace.sums_to_one
     sections: dict[str, tuple[dict[str, Moments], list[float | None]]] = {}
     for address, steps, hidden in blocks:
         moments, entropies = sections.setdefault(address, ({}, []))

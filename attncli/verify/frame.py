@@ -15,6 +15,7 @@ from attncli.pipeline.attend import tell, trace_of
 from attncli.pipeline.heads import as_matrix, join_heads, repeat_heads, split_heads
 from attncli.pipeline.logits import is_scaled
 from attncli.pipeline.scores import SCORES, ScoreSpec, score_spec
+from attncli.pipeline.sinks import sums_to_one
 from attncli.pipeline.state import State, plain_state
 from attncli.pipeline.trace import NAMED_STEPS, Trace
 from attncli.problem.labels import set_labels
@@ -136,7 +137,7 @@ class Frame:
         if not np.isneginf(self.rules.mask_value) and not self.normalizer.visible_only:
             sees = np.any(self.counts, axis=-1, keepdims=True)
             self.counts = self.counts | (sees & ~self.shown)
-        self.sums_to_one = self.normalizer.sums_to_one
+        self.sums_to_one = sums_to_one(self.normalizer, self.rules.more)
 
     def _table(self, table: Array) -> Array:
         return table.reshape((1,) * (self.sequences + 3 - table.ndim) + table.shape)

@@ -6,6 +6,7 @@ Entries as in `mistakes.py`.
 from __future__ import annotations
 
 from attncli.lazy import np
+from attncli.pipeline.sinks import has_sink
 from attncli.verify.given import Given
 from attncli.verify.mistakes import Change, Changes, mistake
 
@@ -39,6 +40,17 @@ def scores_by_sum(given: Given) -> Changes:
     if _softmax(given):
         weights = given.normalized(given.logits, normalizer="sum")
         yield Change({"weights": weights}, "the scores were divided by their sum; the exponentials are missing")
+
+
+@mistake("sink-forgotten", at=("weights", "sum"), simplicity=2)
+def sink_forgotten(given: Given) -> Changes:
+    """The sink's share is missing in the denominators."""
+    if _softmax(given) and has_sink(given.at):
+        text = "the sink is missing in the denominators: each row was made to sum to 1"
+        if given.target == "sum":
+            yield Change({"sum": given["exp"].sum(axis=-1, keepdims=True)}, text)
+        else:
+            yield Change({"weights": given.normalized(given.logits, sink=False)}, text)
 
 
 @mistake("exp-only", at=("weights",), simplicity=2)

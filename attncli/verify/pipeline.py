@@ -17,6 +17,7 @@ from attncli.lazy import Array, np
 from attncli.pipeline.heads import project
 from attncli.pipeline.logits import is_scaled
 from attncli.pipeline.normalizers import find_normalizer
+from attncli.pipeline.sinks import beside_sink, has_sink
 from attncli.pipeline.steps import STEPS
 from attncli.verify.frame import Frame
 
@@ -40,6 +41,7 @@ class Pipeline:
         if name in ("exp", "sum", "lse") and name not in self.steps:
             exponentials: Array = self.steps["exp"] if "exp" in self.steps else np.exp(self.logits)
             total: Array = exponentials.sum(axis=-1, keepdims=True)
+            total = total + np.exp(self.at["sink"]) if has_sink(self.at) else total
             made: dict[str, Array] = {"exp": exponentials, "sum": total, "lse": np.log(total)}
             return made[name]
         return self.steps[name]
@@ -98,11 +100,15 @@ class Pipeline:
             return logits
         return np.where(self.visible, logits, -np.inf)
 
-    def normalized(self, logits: Array, visible: Array | None = None, normalizer: str | None = None) -> Array:
-        """Weights of other logits; -inf is hidden."""
-        shows = ~np.isneginf(logits) if visible is None else visible
-        weights: Array = find_normalizer(normalizer).function(logits, np.broadcast_to(shows, logits.shape))
-        return weights
+    def normalized(
+        self, logits: Array, visible: Array | None = None, normalizer: str | None = None, *, sink: bool = True
+    ) -> Array:
+        """Weights of other logits; -inf is hidden. sink: whether the rows keep theirs, if they have one."""
+        shows = np.broadcast_to(~np.isneginf(logits) if visible is None else visible, logits.shape)
+        function = find_normalizer(normalizer).function
+        if not sink or not has_sink(self.at):
+            return np.asarray(function(logits, shows))
+        return np.asarray(function(*beside_sink(self.at, logits, shows))[..., :-1])
 
     def projected(self, name: str, source: Array, weight: Array | None) -> Array:
         """Q, K or V from other data or another weight matrix; past ones in front. Raises ShapeError."""

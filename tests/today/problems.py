@@ -32,5 +32,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
         **HEADS, "qk_norm": "rms", "q_weight": drawn(8, 4), "k_weight": drawn(9, 8), "eps": 0.001, "rope": 10000,
         "mask": "causal",
     },
+    "sink": {"Q": [[2, 1], [-1, 0]], "K": [[1, 0], [1, 1]], "V": [[4], [8]], "sink": 0.7},
+    "sink: one a head, causal": {**HEADS, "sink": [0.5, -1], "mask": "causal"},
     "norm: layer": {**QKV, "qk_norm": "layer"},
 }  # fmt: skip
