@@ -65,6 +65,11 @@ def names(what: str) -> list[str]:
     return [entry["name"] for entry in listed(what)]
 
 
+def normalizers() -> list[str]:
+    """How each normalizer can be asked for, one that needs a number with such a one."""
+    return [entry["name"] + ":2" * ("required" in entry["parameters"].values()) for entry in listed("normalizers")]
+
+
 @pytest.fixture
 def cli(clean_environment: None) -> Callable[..., Result]:
     """`attncli` in this process, where nothing around the tests decides on colours, widths or encodings."""

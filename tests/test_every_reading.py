@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from attncli import AttnError, Trace, check, explain, load, run
-from tests.inside import MASKS, NAMED_STEPS, NORMALIZERS, SCORES, SETTINGS_TABLE, large_from, plan_of, save, stream
+from tests.calling import normalizers
+from tests.inside import MASKS, NAMED_STEPS, SCORES, SETTINGS_TABLE, large_from, plan_of, save, stream
 
 N, M, D = 4, 5, 4
 rng = np.random.default_rng(11)
@@ -103,7 +104,7 @@ SETTING: dict[str, dict[str, Any]] = {
 }
 FEATURES: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"score {name}": ("score", {"score": value}) for name, value in SCORE.items()},
-    **{f"normalizer {name}": ("normalizer", {"normalizer": name}) for name in NORMALIZERS.names()},
+    **{f"normalizer {name}": ("normalizer", {"normalizer": name}) for name in normalizers()},
     **{f"mask {name}": (f"mask {name}", {"mask": [value]}) for name, value in MASK.items()},
     **{f"begin {name}": ("begin", {**dict.fromkeys(BASE), "V": numbers(M, D), **value})
        for name, value in BEGIN.items()},

@@ -39,7 +39,8 @@ def normalized(
     scores are. jumps: ties are ties, float noise or not.
     """
     if jumps and x.width <= NOISE:
-        return Box.of(function(np.round(x.middle, 12), over & ~np.isneginf(x.high)))
+        weights = function(np.round(x.middle, 12), over & ~np.isneginf(x.high))
+        return widened(weights, weights, 8.0, 1e-11) if bounded else Box.of(weights)
     finite = np.where(np.isfinite(x.high), x.high, 0)
     size = float(np.max(np.abs(finite), initial=0))
     top = np.max(finite, axis=-1, keepdims=True, initial=-np.inf)

@@ -6,9 +6,11 @@ Letters: logits (..., n, m), over broadcasts to it, True where a key has a say; 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
+from attncli.errors import Opaque, Place, UsageError
 from attncli.lazy import Array, np
 from attncli.registry import Entry, Registry, check_call
 
@@ -25,6 +27,7 @@ class NormalizerEntry(Entry):
     weight 0 all the same. default: whether it is taken where nothing is said. jumps: whether a weight may jump where
     scores are equal.
     by_hand: the function as one writes it by hand, where it is written so that digits are kept.
+    example, wrong: of one that has a parameter, how it is said, and what is wrong with a number ("" if nothing is).
     threshold: by the scores and which of them count, the tau, (..., n, 1), of which max(0, s - tau) are the weights.
     """
 
@@ -38,7 +41,11 @@ class NormalizerEntry(Entry):
     jumps: bool = False
     by_hand: Callable[[Any, Array], Any] | None = None
     threshold: Callable[[Any, Array], Any] | None = None
+    example: str = ""
+    wrong: Callable[[float], str] = lambda number: ""
 
+
+_HALVINGS = 60
 
 NORMALIZERS: Registry[NormalizerEntry] = Registry("normalizer", NormalizerEntry)
 normalizer = NORMALIZERS
@@ -53,7 +60,28 @@ def find_normalizer(name: str | Callable[..., Array] | None) -> NormalizerEntry:
         check_call(name, "normalizer", ["logits", "visible"], hint)
         called = getattr(name, "__name__", "callable")
         return NormalizerEntry(name=called, function=name, sums_to_one=False, monotone=False, error="absolute")
-    return NORMALIZERS.find(name)
+    return named_normalizer(name)
+
+
+def named_normalizer(name: str, place: Place | str | None = None) -> NormalizerEntry:
+    """The registered normalizer of that name, or of one with its parameter: top:2. Raises InputError."""
+    base, colon, text = name.partition(":")
+    entry = NORMALIZERS.find(base, place=place)
+    if not entry.parameters:
+        if colon:
+            raise UsageError(f"the normalizer {base!r} takes no parameter", place=place, hint=f"leave out :{text}")
+        return entry
+    ((parameter, default),) = entry.parameters.items()
+    if not colon and isinstance(default, float):
+        return entry
+    try:
+        number = float(text)
+        wrong = entry.wrong(number)
+    except ValueError:
+        wrong = f"{text!r} is no number" if colon else "it is missing"
+    if wrong:
+        raise UsageError(f"{parameter} of the normalizer {base!r}: {wrong}", place=place, hint=f"as {entry.example}")
+    return replace(entry, name=name, function=partial(entry.function, **{parameter: number}))
 
 
 @normalizer(
@@ -172,6 +200,66 @@ def sigmoid(logits: Array, over: Array) -> Array:
 def none(logits: Array, over: Array) -> Array:
     """The scores are the weights; the row need not sum to 1."""
     return np.where(over, logits, 0)
+
+
+@normalizer(
+    "entmax",
+    formula="max(0, (alpha - 1) s - tau)^(1 / (alpha - 1)), tau such that the sum is 1",
+    latex=r"\max(0, (\alpha - 1) s - \tau)^{1 / (\alpha - 1)}",
+    source="Peters, Niculae, Martins 2019, arXiv:1905.05702",
+    sums_to_one=True,
+    monotone=True,
+    error="absolute",
+    example="entmax:1.5; alpha is more than 1, where 1 would be softmax and 2 is sparsemax",
+    wrong=lambda alpha: "" if 1.01 <= alpha <= 100 else "it must be from 1.01 to 100",
+)
+def entmax(logits: Array, over: Array, *, alpha: float = 1.5) -> Array:
+    """Between softmax and sparsemax: the larger alpha, the more weights are exactly 0."""
+    power = 1 / (alpha - 1)
+    if not isinstance(logits, np.ndarray):
+        s = getattr(logits, "value", None)
+        if s is None or s.shape != logits.shape:
+            raise Opaque("the threshold of entmax is found by halving, not by a formula")
+        tau = _halved(s, over, alpha) + (alpha - 1) * row_maximum(s, over)
+        return np.where(over, np.maximum(0, (alpha - 1) * logits - tau) ** power, 0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        x = np.where(over, (logits.astype(np.float64) - row_maximum(logits, over)) * (alpha - 1), -np.inf)
+        shares = np.maximum(x - _halved(logits, over, alpha), 0) ** power
+        weights = shares / _or_one(shares.sum(axis=-1, keepdims=True))
+        spoiled = np.isnan(np.where(over, x, 0)).any(axis=-1, keepdims=True)
+    return np.where(over, np.where(spoiled, np.nan, weights), 0).astype(logits.dtype)
+
+
+def _halved(logits: Array, over: Array, alpha: float) -> Array:
+    """The tau of entmax where the largest score is 0: with it, the weights sum to 1."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        x = np.where(over, (logits.astype(np.float64) - row_maximum(logits, over)) * (alpha - 1), -np.inf)
+        low, high = np.full((*x.shape[:-1], 1), -1.0), np.zeros((*x.shape[:-1], 1))
+        for _ in range(_HALVINGS):  # until tau lies between neighbouring doubles
+            tau = (low + high) / 2
+            more = (np.maximum(x - tau, 0) ** (1 / (alpha - 1))).sum(axis=-1, keepdims=True) >= 1
+            low, high = np.where(more, tau, low), np.where(more, high, tau)
+    return low
+
+
+@normalizer(
+    "top",
+    formula="e^s / sum e^s over the K largest; equal ones stay together",
+    latex=r"e^{s} / \textstyle\sum_{\text{the largest } K} e^{s}",
+    source="Gupta et al. 2021, arXiv:2106.06899",
+    sums_to_one=True,
+    monotone=True,
+    error="relative",
+    jumps=True,
+    example="top:2",
+    wrong=lambda k: "" if k >= 1 and k == int(k) else "it must be a whole number from 1 on",
+)
+def top(logits: Array, over: Array, *, k: int) -> Array:
+    """A softmax over the K largest scores of each row; the others have weight 0."""
+    place = max(0, logits.shape[-1] - int(k))
+    least = np.sort(np.where(over, logits, -np.inf), axis=-1)[..., place : place + 1]
+    spoiled = (np.isnan(logits) & over).any(axis=-1, keepdims=True)
+    return softmax(logits, over & ((logits >= least) | spoiled)) if logits.shape[-1] else logits
 
 
 def row_maximum(logits: Array, over: Array) -> Array:

@@ -113,6 +113,8 @@ def _integer(field: Field) -> Schema:
 
 def _choice(field: Field) -> Schema:
     names = field.choices() if field.choices else []
+    if field.family is not None:
+        return _either({"enum": names}, {"type": "string", "pattern": f"^(?:{'|'.join(names)}):"})
     return {"enum": names} if names else {"type": "string"}
 
 

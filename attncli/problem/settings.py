@@ -50,6 +50,12 @@ def _normalizers() -> list[str]:
     return NORMALIZERS.names()
 
 
+def _read_normalizer(name: str, place: Place | str | None) -> object:
+    from attncli.pipeline.normalizers import named_normalizer
+
+    return named_normalizer(name, place)
+
+
 def _masks() -> list[str]:
     from attncli.pipeline.masks import MASKS
 
@@ -83,6 +89,7 @@ class Field:
     default: what --help shows; flag is None where there is no option. keyword: the Python name, "" where there is none.
     choices: the names that it may take, read anew each time, so that what was registered at run time is among them.
     check: a number's own rule. low, high: an integer's. in_file: whether it may stand in a problem file.
+    family: reads a name with its parameter, as top:2, where names may have one; raises InputError.
     """
 
     name: str
@@ -99,6 +106,7 @@ class Field:
     high: int | None = None
     repeatable: bool = False
     in_file: bool = True
+    family: Callable[[str, Place | str | None], object] | None = None
 
     @cached_property
     def python(self) -> str:
@@ -265,6 +273,7 @@ _TABLE = (
         "NAME",
         "softmax",
         choices=_normalizers,
+        family=_read_normalizer,
     ),
     Field(
         "like",
@@ -504,6 +513,8 @@ def check_choice(field: Field, name: str, place: Place | str | None) -> str:
             place=place,
             hint="half precision is computed in float32: leave it out, or say float32",
         )
-    if names and name not in names:
+    if field.family is not None and name.partition(":")[0] in names:
+        field.family(name, place)
+    elif names and name not in names:
         raise unknown(_KINDS_OF_NAME.get(field.name, field.name.replace("_", " ")), name, names, place=place)
     return name

@@ -19,9 +19,11 @@ from attncli.arithmetic.rounded import Rounded
 from attncli.arithmetic.shapes import Shape
 from attncli.arithmetic.terms import Terms
 from attncli.arithmetic.trees import evaluate
+from attncli.errors import Opaque
 from attncli.pipeline.normalizers import NORMALIZERS, find_normalizer
 from attncli.pipeline.scores import SCORES
 from attncli.pipeline.tight import averaged, logarithm_of_sum, normalized
+from tests.calling import normalizers
 
 V = np.array([2.0, -1.0])
 W_QK = np.array([[1.0, 0.5, 0.0, -1.0, 0.5, 0.25], [0.0, 1.0, -0.5, 1.0, 1.0, 0.0]])
@@ -31,7 +33,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "additive": {"w_v": np.array([1.0, -2.0, 0.5])},
     "gaussian": {"sigma": 2.0},
 }
-JUMPS = ("boxcar", "hardmax")
+JUMPS = ("boxcar", "hardmax", "top:2")
 SINGLE = Machine(u=2.0**-24, v=2.0**-24, tiny=2.0**-126)
 HALVES = st.sampled_from([0.0, 0.01, 0.5])
 HABITS = habits_of([Habit(), Habit(frozenset(SITES), places=2)])
@@ -71,13 +73,26 @@ def test_scores(name: str, q: Any, k: Any, half: float, shares: list[float]) -> 
     agree(lambda q, k: function(q, k, **parameters), name in JUMPS, half, shares, q, k)
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in NORMALIZERS])
+@pytest.mark.parametrize("name", [name for name in normalizers() if name != "entmax"])
 @settings(max_examples=30)
 @given(matrices(2, 4), HALVES, st.floats(0, 1))
 def test_normalizers(name: str, s: Any, half: float, share: float) -> None:
     s = abs(s) + 1 if name == "sum" else s
-    entry = NORMALIZERS.find(name)
+    entry = find_normalizer(name)
     agree(lambda x: normalized(x, OVER, entry), name in JUMPS, half, [share], s)
+
+
+def test_entmax_has_a_formula_with_its_threshold_and_no_habit() -> None:
+    x = np.array([[1.0, 2.0, 0.5, 0.0], [0.0, 0.0, 3.0, 1.0]])
+    entry = find_normalizer("entmax")
+    plain = normalized(x, OVER, entry)
+    found = normalized(Terms.cells("x", x), OVER, entry)
+    np.testing.assert_allclose(found.value, plain, rtol=1e-12)
+    with pytest.raises(Opaque):
+        normalized(Rounded.given(x, HABITS), OVER, entry)
+    box = normalized(Box.around(x, 0.0), OVER, entry)
+    assert ((box.low <= plain) & (plain <= box.high)).all()
+    assert (box.high - box.low < 1e-12).all()
 
 
 def relu(logits: Any, visible: Any) -> Any:

@@ -16,7 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from attncli import AttnError, attend
-from tests.calling import names
+from tests.calling import names, normalizers
 from tests.inside import InputError
 
 ODD = (np.nan, np.inf, -np.inf, 1e30, 200.0, -200.0)
@@ -62,7 +62,7 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
     if masks:
         said |= {"mask": masks, "mask_value": draw(st.sampled_from([-np.inf, -np.inf, -1e4]))}
     said["score"] = score(draw(st.sampled_from([None, *names("scores")])), rng, d)
-    said["normalizer"] = draw(st.sampled_from(["softmax", "softmax", *names("normalizers")]))
+    said["normalizer"] = draw(st.sampled_from(["softmax", "softmax", *normalizers()]))
     said["empty_rows"] = draw(st.sampled_from(["zero", "nan", "uniform", "error"]))
     said["softcap"] = draw(st.sampled_from([None, None, 1.5, 1000.0]))
     said["scale"] = draw(st.sampled_from([None, None, 0.0, -1.0, 40.0]))

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attncli import Trace, attend, cross_attention, self_attention
-from tests.calling import names
+from tests.calling import names, normalizers
 
 EPS = float(np.finfo(np.float64).eps)
 FEW = settings(max_examples=10)
 SCORE_NAMES = names("scores")
-NORMALIZER_NAMES = names("normalizers")
+NORMALIZER_NAMES = normalizers()
 D = 3
 
 numbers = st.floats(-3, 3, width=32, allow_subnormal=False)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attncli import AttnError, Trace, attend, run, self_attention
-from tests.calling import names
+from tests.calling import normalizers
 
 V = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
@@ -16,7 +16,7 @@ V = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 # --- 1: which queries are empty, and what they get ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("normalizer", names("normalizers"))
+@pytest.mark.parametrize("normalizer", normalizers())
 @pytest.mark.parametrize(
     "hiding",
     [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attncli import AttnError, Trace, attend
-from tests.calling import names
+from tests.calling import names, normalizers
 from tests.inside import NORMALIZERS, SCORES
 
 HUGE, TINY = 1e300, 1e-300
@@ -147,7 +147,7 @@ def test_a_key_out_of_reach_stays_there(score: str, scale: float) -> None:
 
 
 @pytest.mark.parametrize("score", names("scores"))
-@pytest.mark.parametrize("normalizer", names("normalizers"))
+@pytest.mark.parametrize("normalizer", normalizers())
 def test_nothing_at_all(score: str, normalizer: str) -> None:
     """No queries, no keys, no sequences, no features: results of the right shape."""
     parameters = {"general": {"W": np.ones((2, 2))}, "concat": {"W": np.ones((3, 4)), "v": np.ones(3)}}.get(score, {})

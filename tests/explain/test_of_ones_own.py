@@ -11,6 +11,7 @@ import pytest
 
 from attncli import explain, load, run
 from attncli.pipeline.steps import KEY_FEATURE, QUERY_FEATURE, QUERY_KEY, STEPS, always, step, value
+from tests.calling import normalizers
 from tests.explain.test_written_out import Line, calculated, lines, numbers_of
 from tests.inside import NORMALIZERS, SCORES
 
@@ -102,7 +103,7 @@ def ends_at_the_trace(problem: Problem, query: int, key: int | None = None) -> l
     return written
 
 
-@pytest.mark.parametrize("normalizer", NORMALIZERS.names())
+@pytest.mark.parametrize("normalizer", normalizers())
 @pytest.mark.parametrize("score", SCORES.names())
 def test_every_score_and_normalizer_with_everything_else(score: str, normalizer: str) -> None:
     for seed in range(4):

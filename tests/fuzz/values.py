@@ -162,7 +162,7 @@ class Values:
         else:
             text = plain.get(field.kind, self.number)()
         if name == "normalizer":
-            text = self.chance.choice(NORMALIZERS.names())
+            text = self.chance.choice(NORMALIZERS.names()) + self.pick("", "", ":2", ":1.5", ":0", ":x")
         if name == "mask":
             text = self.mask()
         if name == "output":
