@@ -54,6 +54,9 @@ MASK: dict[str, Any] = {
     "prefix": {"prefix": [2]},
     "segments": {"segments": [[0, 0, 1, 1], [0, 1, 1, 0, 1]]},
     "dilated": {"dilated": [2]},
+    "prefix-keys": {"or": ["causal", {"prefix-keys": [2]}]},
+    "chunk": {"chunk": [2]},
+    "packed": {"packed": [[1, 3], [2, 3]]},
     "keep": {"keep": HIDDEN},
     "block": {"block": HIDDEN},
 }

@@ -159,6 +159,8 @@ def _portable(problem: Problem) -> Problem:
         problem,
         inputs={name: sent(value) for name, value in problem.inputs.items()},
         score=score,
-        masks=[replace(choice, argument=sent(choice.argument)) for choice in problem.masks],
+        masks=[
+            choice.changed(lambda single: replace(single, argument=sent(single.argument))) for choice in problem.masks
+        ],
         expect={step: replace(hand, matrix=sent(hand.matrix)) for step, hand in problem.expect.items()},
     )

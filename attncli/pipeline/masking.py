@@ -123,6 +123,20 @@ class MaskSpec:
         return self.entry is not None and self.entry.by_offset
 
     @property
+    def causal(self) -> bool:
+        """Whether no key is visible that comes after the query."""
+        return self.entry is not None and self.entry.causal
+
+    def with_alignment(self, alignment: str | None) -> MaskSpec:
+        """The same, aligned so if it asks for a position."""
+        return replace(self, alignment=alignment) if self.aligned else self
+
+    def bind(self, shape: ScoreShape, alignment: str) -> Callable[[ScoreIndices], Any]:
+        """The predicate for these sizes. Raises ShapeError where they do not fit."""
+        predicate: Callable[[ScoreIndices], Any] = self.function(shape, self.argument)
+        return predicate
+
+    @property
     def text(self) -> str:
         """The mask as it is written in an option, an array left out: `window:2,0`, `causal:bottom-right`, `keep`."""
         parts = [self.name]
@@ -214,9 +228,9 @@ class Masks:
         if silent and shape.n != shape.m:
             self._note_alignment(silent, shape, next((spec.name for spec in specs if spec.alignment), None))
         self.indices = shape.indices(self.alignment)
-        self.texts = [spec.text if not spec.aligned else replace(spec, alignment=self.alignment).text for spec in specs]
+        self.texts = [spec.with_alignment(self.alignment).text for spec in specs]
         # Each with whether it looks only at i - j, so that a tile can ask once for a whole diagonal.
-        self.predicates = [(spec.function(shape, spec.argument), spec.by_offset) for spec in specs]
+        self.predicates = bound_together(specs, shape, self.alignment)
         for predicate, _ in self.predicates:
             note = getattr(predicate, "note", None)
             if note:
@@ -225,7 +239,7 @@ class Masks:
     @property
     def causal(self) -> bool:
         """Whether no query sees a key that comes after it."""
-        return any(spec.entry is not None and spec.entry.causal for spec in self.specs)
+        return any(spec.causal for spec in self.specs)
 
     def visible(self, queries: slice = slice(None), keys: slice = slice(None)) -> Array:
         """Booleans that broadcast to that part of (*batch, H, n, m)."""
@@ -247,6 +261,27 @@ class Masks:
             f"{names}: the scores are {shape.n} x {shape.m}, not square; aligned {self.alignment} "
             f"(name :top-left or :bottom-right to say which)"
         )
+
+
+def bound_together(
+    specs: Sequence[MaskSpec], shape: ScoreShape, alignment: str
+) -> list[tuple[Callable[[ScoreIndices], Any], bool]]:
+    """The predicates of masks that all must let a key be seen, and whether each looks only at position - key.
+
+    One that lays several sequences out has `positions(alignment)`: where each query stands among the keys, for the
+    others.
+    """
+    bound = [(spec.bind(shape, alignment), spec.by_offset) for spec in specs]
+    for predicate, _ in bound:
+        if hasattr(predicate, "positions"):
+            places = predicate.positions(alignment)
+            return [(each if each is predicate else _standing(each, places), False) for each, _ in bound]
+    return bound
+
+
+def _standing(predicate: Callable[[ScoreIndices], Any], places: Array) -> Callable[[ScoreIndices], Any]:
+    """The same, of queries that stand elsewhere. places: of each query, among all keys."""
+    return lambda at: predicate(replace(at, position=places[at.query]))
 
 
 def all_of(predicates: Sequence[tuple[Callable[[ScoreIndices], Any], bool]], at: ScoreIndices) -> Array:

@@ -157,11 +157,14 @@ def keys(shape: ScoreShape, numbers: Array) -> Predicate:
 )
 def prefix(shape: ScoreShape, argument: list[int]) -> Predicate:
     """Causal, and the first N keys for all."""
-    if len(argument) != 1 or not 0 <= argument[0] <= shape.m:
-        raise UsageError(
-            f"prefix:{','.join(map(str, argument))} does not fit {shape.m} keys", hint=f"one number in 0..{shape.m}"
-        )
-    return lambda at: (at.key <= at.position) | (at.key < argument[0])
+    count = _one("prefix", argument, shape.m)
+    return lambda at: (at.key <= at.position) | (at.key < count)
+
+
+def _one(name: str, argument: list[int], m: int) -> int:
+    if len(argument) != 1 or not 0 <= argument[0] <= m:
+        raise UsageError(f"{name}:{','.join(map(str, argument))} does not fit {m} keys", hint=f"one number in 0..{m}")
+    return argument[0]
 
 
 def _segments(name: str, argument: Any) -> Any:
@@ -191,6 +194,90 @@ def segments(shape: ScoreShape, halves: list[list[int]]) -> Predicate:
             hint="segments:QUERIES or segments:QUERIES/KEYS, as in segments:0,1/0,0,1",
         )
     return lambda at: of_queries[at.query] == of_keys[at.key]
+
+
+@mask(
+    "prefix-keys",
+    formula="j < N",
+    source="the first keys alone, as sinks are kept: Xiao et al. 2023, arXiv:2309.17453",
+    takes="numbers",
+    parse=whole_numbers,
+    spec="prefix-keys:N",
+    example="prefix-keys:1",
+)
+def prefix_keys(shape: ScoreShape, argument: list[int]) -> Predicate:
+    """The first N keys, for all queries."""
+    count = _one("prefix-keys", argument, shape.m)
+    return lambda at: at.key < count
+
+
+@mask(
+    "chunk",
+    formula="the same chunk of N: floor(i / N) = floor(j / N)",
+    source="Llama 4 2025 (chunked attention)",
+    aligned=True,
+    takes="numbers",
+    parse=whole_numbers,
+    spec="chunk:N",
+    example="chunk:2",
+)
+def chunk(shape: ScoreShape, argument: list[int]) -> Predicate:
+    """Keys and queries of one chunk of N see each other."""
+    if len(argument) != 1 or argument[0] < 1:
+        raise UsageError(f"chunk:{','.join(map(str, argument))} makes no sense", hint="one whole number from 1 on")
+    return lambda at: at.position // argument[0] == at.key // argument[0]
+
+
+def _packed(name: str, argument: Any) -> list[list[int]]:
+    if isinstance(argument, str):
+        if argument.count("/") > 1:
+            raise UsageError("packed takes one `/` at most", hint="packed:3,2 or packed:2,1/3,2")
+        return [whole_numbers(name, part) for part in argument.split("/")]
+    halves = argument if argument and all(isinstance(part, list | tuple) for part in argument) else [argument]
+    return [whole_numbers(name, part) for part in halves]
+
+
+class Packed:
+    """Sequences one after the other: of which each query and key is, and where a query stands among the keys."""
+
+    def __init__(self, queries: list[int], keys: list[int]) -> None:
+        self.queries, self.keys = queries, keys
+        self.of_query = np.repeat(np.arange(len(queries)), queries)
+        self.of_key = np.repeat(np.arange(len(keys)), keys)
+
+    def __call__(self, at: ScoreIndices) -> Array:
+        found: Array = self.of_query[at.query] == self.of_key[at.key]
+        return found
+
+    def positions(self, alignment: str) -> Array:
+        """The place of each query among all keys, aligned inside its sequence, (n,)."""
+        queries, keys = np.array(self.queries, dtype=int), np.array(self.keys, dtype=int)
+        inside = np.arange(len(self.of_query)) - np.repeat(np.cumsum(queries) - queries, queries)
+        offset = keys - queries if alignment == "bottom-right" else np.zeros_like(keys)
+        places: Array = inside + (np.cumsum(keys) - keys + offset)[self.of_query]
+        return places
+
+
+@mask(
+    "packed",
+    formula="the same sequence of several that stand one after the other",
+    source="Krell et al. 2021, arXiv:2107.02027",
+    takes="numbers",
+    parse=_packed,
+    spec="packed:3,2 | packed:2,1/3,2",
+    example="packed:2,1",
+)
+def packed(shape: ScoreShape, halves: list[list[int]]) -> Predicate:
+    """Sequences of these lengths see themselves only, and masks beside it are aligned in each; keys after a `/`."""
+    queries, keys = halves[0], halves[-1]
+    if sum(queries) != shape.n or sum(keys) != shape.m or len(queries) != len(keys):
+        raise ShapeError(
+            f"packed has sequences of {sum(queries)} queries and {sum(keys)} keys together, but there are {shape.n} "
+            f"and {shape.m}" if len(queries) == len(keys)
+            else f"packed has {len(queries)} sequences of queries, but {len(keys)} of keys",
+            hint="packed:LENGTHS, or packed:QUERIES/KEYS where they differ",
+        )  # fmt: skip
+    return Packed(queries, keys)
 
 
 @mask(

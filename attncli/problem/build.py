@@ -158,7 +158,8 @@ def _profile_notes(problem: Problem, settings: dict[str, Setting]) -> list[str]:
 def _reading_notes(problem: Problem) -> list[str]:
     matrices = {**problem.inputs, **(problem.score.parameters if problem.score else {})}
     noted = [(name, matrix) for name, matrix in matrices.items() if isinstance(matrix, Matrix)]
-    noted += [(str(choice.mask), choice.argument) for choice in problem.masks if isinstance(choice.argument, Matrix)]
+    masks = [single for choice in problem.masks for single in choice.single()]
+    noted += [(str(single.mask), single.argument) for single in masks if isinstance(single.argument, Matrix)]
     return list(dict.fromkeys(f"{name}: {note}" for name, matrix in noted for note in matrix.notes))
 
 

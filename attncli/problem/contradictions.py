@@ -175,7 +175,11 @@ def _numbers(problem: Problem, said: set[str]) -> Iterator[AttnError]:
             "the scale 1/sqrt(d_k) of scaled-dot needs d_k, which the scores do not tell",
             "give d_k or scale beside the scores; without `score` they are not scaled",
         )
-    alignments = list(dict.fromkeys(choice.alignment for choice in problem.masks if choice.alignment is not None))
+    alignments = list(
+        dict.fromkeys(
+            single.alignment for choice in problem.masks for single in choice.single() if single.alignment is not None
+        )
+    )
     if len(alignments) > 1:
         yield _error(
             problem,

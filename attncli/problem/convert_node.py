@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attncli.errors import AttnError, InputError, UsageError, nearest, raise_all
+from attncli.errors import AttnError, InputError, Place, UsageError, nearest, raise_all
 from attncli.pipeline.masks import MASKS, mask_spec
 from attncli.pipeline.scores import SCORES
 from attncli.pipeline.trace import parse_address
@@ -14,7 +14,7 @@ from attncli.problem.numbers import is_number, quote
 from attncli.problem.plain_node import PlainNodes
 from attncli.problem.reading import Reading, split_stage
 from attncli.problem.settings import Field
-from attncli.problem.values import Hand, MaskChoice, ScoreChoice, placed
+from attncli.problem.values import JOINING, Hand, MaskChoice, ScoreChoice, placed
 from attncli.problem.yamltree import Node, pairs_of, scalar_value
 
 
@@ -83,6 +83,8 @@ class Nodes(PlainNodes):
                 hint="several masks are a list: [causal, {keep: keep.csv}]",
             )
         ((name, _, argument),) = pairs_of(node)
+        if name in JOINING:
+            return [self.joined(name, argument, place)]
         entry = MASKS.find(name, place=place)
         takes = entry.takes
         if argument.id == "mapping" or (argument.id == "sequence" and takes == "array"):
@@ -97,6 +99,15 @@ class Nodes(PlainNodes):
         if scalar_value(argument) is None:
             return masks_from_text([name], self.reading, place)
         return masks_from_text([f"{name}:{argument.value}"], self.reading, self.place(argument))
+
+    def joined(self, name: str, node: Node, place: Place | None) -> MaskChoice:
+        """{and: [...]}, {or: [...]}, {not: MASK}."""
+        items = node.value if node.id == "sequence" else [node]
+        parts = tuple(part for item in items for part in self.mask(item))
+        if len(parts) < 1 or (name == "not" and len(parts) != 1):
+            raise InputError(f"{name} joins masks", place=self.place(node), hint="{or: [causal, {prefix-keys: 1}]}, "
+                             "{not: causal}")  # fmt: skip
+        return MaskChoice(name, place=place, parts=parts)
 
     def mask_numbers(self, name: str, node: Node) -> list[Any]:
         """A list of words or numbers as written, or a list of such lists."""

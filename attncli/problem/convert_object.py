@@ -16,7 +16,7 @@ from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import parse_number
 from attncli.problem.reading import READ_OPTIONS, Reading, check_words, read_options, split_words
 from attncli.problem.settings import Field, check_choice, check_integer, check_number, keywords
-from attncli.problem.values import MaskChoice, ScoreChoice, Setting, placed
+from attncli.problem.values import JOINING, MaskChoice, ScoreChoice, Setting, placed
 
 
 def layer_from_keywords(values: Mapping[str, Any]) -> Layer:
@@ -211,6 +211,9 @@ def _mask(item: Any, reading: Reading) -> list[MaskChoice]:
         hint = 'as in "causal", ("window", [2, 0]) or {"keep": array}; several are a list'
         raise UsageError(f"{shortened(item)} is not a mask", hint=hint)
     name, argument = pair
+    if name in JOINING:
+        items = argument if isinstance(argument, list) else [argument]
+        return [MaskChoice(name, place="mask", parts=tuple(part for item in items for part in _mask(item, reading)))]
     takes = MASKS.find(name).takes or ""
     if isinstance(argument, str) and takes != "array":
         return masks_from_text([f"{name}:{argument}"], reading, "mask")

@@ -11,6 +11,7 @@ from attncli.pipeline.masks import MASKS, mask_spec, split_spec
 from attncli.pipeline.scores import SCORES
 from attncli.pipeline.trace import parse_address
 from attncli.problem.build import Layer
+from attncli.problem.mask_expression import is_expression, read_expression, unquoted
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import looks_like_number, parse_number
 from attncli.problem.reading import Reading, split_stage, split_steps, split_words
@@ -136,6 +137,12 @@ def masks_from_text(texts: Sequence[str], reading: Reading, place: Place | str |
 
 
 def _mask(text: str, reading: Reading, place: Place | str | None) -> MaskChoice:
+    if is_expression(text):
+        return read_expression(text, place, lambda part: _single_mask(part, reading, place))
+    return _single_mask(unquoted(text), reading, place)
+
+
+def _single_mask(text: str, reading: Reading, place: Place | str | None) -> MaskChoice:
     if text.partition(":")[0].strip() not in MASKS and reading.is_matrix(text):
         raise UsageError(
             f"{text!r} is a matrix, which may mean two things",

@@ -13,6 +13,7 @@ from attncli.errors import AttnError, InputError, Place, raise_all
 from attncli.lazy import np
 from attncli.pipeline.attend import told_state, trace_of
 from attncli.pipeline.config import AttentionConfig
+from attncli.pipeline.joined import joined_spec
 from attncli.pipeline.masks import MASKS, MaskSpec, mask_spec
 from attncli.pipeline.scores import SCORES, ScoreSpec, score_spec
 from attncli.pipeline.trace import Trace, wanted
@@ -181,6 +182,9 @@ class Problem:
 
     def mask_spec(self, choice: MaskChoice) -> MaskSpec:
         """The core's mask: tables of the scores' shape as rows, lengths as they are."""
+        if choice.parts:
+            with placed(choice.place):
+                return joined_spec(str(choice.mask), [self.mask_spec(part) for part in choice.parts])
         argument: Any = choice.argument
         if isinstance(argument, Matrix):
             argument = argument.array

@@ -132,6 +132,9 @@ class _Writer:
     def mask(self, choice: MaskChoice) -> Any:
         """`causal:top-left`, or {keep: [[...]]} and the like."""
         name = _named(choice.mask, "mask")
+        if choice.parts:
+            parts = [self.mask(part) for part in choice.parts]
+            return {name: parts[0] if name == "not" else parts}
         if isinstance(choice.argument, Matrix):
             return {name: self.matrix(name, choice.argument)}
         if isinstance(choice.argument, list):

@@ -11,6 +11,7 @@ from attncli.pipeline.masks import MASKS
 from attncli.pipeline.scores import SCORES
 from attncli.pipeline.trace import NAMED_STEPS
 from attncli.problem.settings import FIELDS, LATER_STEPS, Field, hidden_value, nonzero, positive
+from attncli.problem.values import JOINING
 from attncli.registry import Entry
 
 Schema = dict[str, Any]
@@ -141,6 +142,12 @@ def _mask() -> Schema:
     names = "|".join(MASKS.names())
     return _either(
         {"type": "string", "pattern": rf"^\s*(?:{names}|none)\s*(?::.*)?$"},
+        {"type": "string", "pattern": r"[&|!()]|\b(?:and|or|not)\b", "description": "masks joined by & | ! ( )"},
+        {
+            **_object({name: _either(_ref("mask"), {"type": "array", "items": _ref("mask")}) for name in JOINING}),
+            "minProperties": 1,
+            "maxProperties": 1,
+        },
         {**_object({entry.name: _mask_argument(entry) for entry in MASKS}), "minProperties": 1, "maxProperties": 1},
     )
 

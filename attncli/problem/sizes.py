@@ -229,7 +229,7 @@ class _Sizes(Known):
     def tables(self, n: int, m: int) -> Iterator[AttnError]:
         """Masks and biases are as large as the scores, or one row of keys."""
         tables = {"bias": self.problem.inputs.get("bias")}
-        for choice in self.problem.masks:
+        for choice in (single for joined in self.problem.masks for single in joined.single()):
             if isinstance(choice.mask, str) and MASKS.find(choice.mask).takes == "array":
                 tables[choice.mask] = choice.argument if isinstance(choice.argument, Matrix) else None
         columns = self.problem.layout == "columns"
@@ -271,7 +271,7 @@ class _Sizes(Known):
         if leading is None or leading[1] != self.problem.heads:
             return  # the core tells sequences from heads
         extent = ScoreShape(*leading, n, m, past_count(self.problem))
-        for choice in self.problem.masks:
+        for choice in (single for joined in self.problem.masks for single in joined.single()):
             try:
                 spec = self.problem.mask_spec(choice)
                 if isinstance(choice.mask, str):

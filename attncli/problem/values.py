@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from attncli.errors import AttnError, Place
@@ -37,14 +37,34 @@ class ScoreChoice:
     place: Place | str | None = None
 
 
+JOINING = ("and", "or", "not")  # what masks are joined by
+
+
 @record
 class MaskChoice:
-    """A mask by name, or a predicate; its argument is text or numbers as written, or a matrix that was read."""
+    """A mask by name, or a predicate; its argument is text or numbers as written, or a matrix that was read.
+
+    parts: the masks that are joined, where its name is and, or, not.
+    """
 
     mask: str | Callable[..., Any]
     argument: str | list[Any] | Matrix | None = None
     alignment: str | None = None
     place: Place | str | None = None
+    parts: tuple[MaskChoice, ...] = ()
+
+    def single(self) -> Iterator[MaskChoice]:
+        """The masks themselves, those that are joined one by one."""
+        if not self.parts:
+            yield self
+        for part in self.parts:
+            yield from part.single()
+
+    def changed(self, change: Callable[[MaskChoice], MaskChoice]) -> MaskChoice:
+        """The same of masks that are changed one by one."""
+        if not self.parts:
+            return change(self)
+        return replace(self, parts=tuple(part.changed(change) for part in self.parts))
 
 
 @record

@@ -67,7 +67,7 @@ def other_alignment(given: Given) -> Changes:
         return
     now = given.masks.alignment
     other = "bottom-right" if now == "top-left" else "top-left"
-    specs = [replace(spec, alignment=None) for spec in given.rules.masks]
+    specs = [spec.with_alignment(None) for spec in given.rules.masks]
     shown = given.table(Masks(specs, given.extent, other).visible())
     yield from _masked(given, shown, f"the mask was aligned {other}, not {now}")
 
@@ -82,7 +82,7 @@ def off_by_one(given: Given) -> Changes:
         at = replace(masks.indices, position=masks.indices.position + shift)
         shown: Array = np.ones((1, 1), bool)
         for spec in given.rules.masks:
-            shown = shown & spec.function(given.extent, spec.argument)(at if spec.aligned else masks.indices)
+            shown = shown & spec.bind(given.extent, masks.alignment)(at if spec.aligned else masks.indices)
         yield from _masked(given, given.table(shown), f"the mask is off by one: {text}")
 
 

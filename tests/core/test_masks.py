@@ -50,6 +50,7 @@ POSITIONAL: dict[str, Sees] = {
     "dilated:2": lambda i, j: (i % 2) == (j % 2),
     "dilated:3": lambda i, j: (i % 3) == (j % 3),
     "prefix:0": lambda i, j: j <= i,
+    "chunk:2": lambda i, j: i // 2 == j // 2,
     "prefix:1": lambda i, j: j <= i or j == 0,
 }
 
@@ -352,5 +353,7 @@ def test_every_mask_is_tested() -> None:
         "segments",
         "keep",
         "block",
+        "packed",
+        "prefix-keys",
     }
     assert set(names("masks")) == named

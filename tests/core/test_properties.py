@@ -254,6 +254,9 @@ MASK_CASES: dict[str, tuple[Any, Any]] = {
     "prefix": ("prefix:2", "prefix:2"),
     "segments": ("segments:0,1,0/0,0,1,1", "segments:0,1,0/0,0,1,1"),
     "dilated": ("dilated:2", "dilated:2"),
+    "prefix-keys": ("causal | prefix-keys:2", "causal | prefix-keys:2"),
+    "chunk": ("chunk:2", "chunk:2"),
+    "packed": ("packed:2,1/1,3", "packed:2,1/1,3"),
     "keep": ({"keep": _TABLE}, {"keep": _TABLE.T}),
     "block": ({"block": _TABLE}, {"block": _TABLE.T}),
 }
