@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attncli.errors import unknown
+from attncli.errors import UsageError, unknown
 from attncli.registry import Entry
 
 
@@ -22,10 +22,18 @@ def command(
         str | None, typer.Argument(metavar="WHAT", help="one of them alone", autocompletion=_complete)
     ] = None,
     format: Annotated[str, typer.Option("--format", metavar="text|json", help="json: for programs")] = "text",
+    draw: Annotated[str | None, typer.Option("--draw", metavar="NxM", help="draw masks, as 6x6: what is seen")] = None,
 ) -> None:
     """Tell scores, normalizers, masks, biases, formats, profiles, steps, mistakes: name, formula, source and more."""
     from attncli.cli import console
 
+    if draw is not None:
+        from attncli.report.masks import drawn_masks
+
+        if what != "masks" or format != "text":
+            raise UsageError("--draw is of masks, as text", hint="attncli list masks --draw 6x6")
+        console.write(drawn_masks(draw))
+        return
     if what is not None and what not in SECTIONS:
         raise unknown("list", what, SECTIONS)
     if format not in ("text", "json"):

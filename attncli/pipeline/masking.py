@@ -20,6 +20,7 @@ class MaskEntry(Entry):
     """A mask as it is registered: function(shape, argument) -> predicate on `ScoreIndices`.
 
     spec: how it is written; example: so that it is taken as it stands, for three keys or more.
+    drawn: the example for n queries and m keys, where it depends on them.
     takes: what its argument is, "" for none. parse: the argument in its one form.
     aligned: whether it asks for a query's position. by_offset: whether it looks only at position - key.
     causal: whether no key is visible that comes after the query.
@@ -27,6 +28,7 @@ class MaskEntry(Entry):
 
     spec: str
     example: str = ""
+    drawn: Callable[[int, int], str] | None = None
     takes: Literal["", "numbers", "array", "numbers or array"] = ""
     parse: Callable[[str, Any], Any] | None = None
     aligned: bool = False

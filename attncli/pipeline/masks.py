@@ -66,6 +66,7 @@ def window(shape: ScoreShape, limits: list[int | str]) -> Predicate:
     parse=as_numbers,
     spec="lengths:3,2 | lengths:FILE",
     example="lengths:3,2",
+    drawn=lambda n, m: f"lengths:{m - m // 3}",
 )
 def lengths(shape: ScoreShape, numbers: Array) -> Predicate:
     """Only the first keys of each sequence are real, the rest is padding. Past keys count."""
@@ -110,6 +111,7 @@ class _BySequence:
     parse=as_numbers,
     spec="lengths-per-query:3,2 | lengths-per-query:FILE",
     example="lengths-per-query:3,2",
+    drawn=lambda n, m: f"lengths-per-query:{','.join(str(m - i * m // n) for i in range(n))}",
 )
 def lengths_per_query(shape: ScoreShape, numbers: Array) -> Predicate:
     """As lengths, with a length of its own for each query; a file is sequences x queries."""
@@ -136,6 +138,7 @@ def _by_query(name: str, shape: ScoreShape, numbers: Array) -> Predicate:
     parse=as_numbers,
     spec="keys:1,1,0",
     example="keys:1,1,0",
+    drawn=lambda n, m: f"keys:{','.join('110'[j % 3] for j in range(m))}",
 )
 def keys(shape: ScoreShape, numbers: Array) -> Predicate:
     """Which keys may be seen at all, by every query."""
@@ -184,6 +187,7 @@ def _segments(name: str, argument: Any) -> Any:
     parse=_segments,
     spec="segments:0,0,1 | segments:0,1/0,0,1",
     example="segments:0,0,1",
+    drawn=lambda n, m: f"segments:{','.join(str(i // 2) for i in range(n))}/{','.join(str(j // 2) for j in range(m))}",
 )
 def segments(shape: ScoreShape, halves: list[list[int]]) -> Predicate:
     """Several texts in one row see themselves only; the keys' numbers stand after a `/` where they differ."""
@@ -266,6 +270,7 @@ class Packed:
     parse=_packed,
     spec="packed:3,2 | packed:2,1/3,2",
     example="packed:2,1",
+    drawn=lambda n, m: f"packed:{n // 2},{n - n // 2}/{m // 2},{m - m // 2}",
 )
 def packed(shape: ScoreShape, halves: list[list[int]]) -> Predicate:
     """Sequences of these lengths see themselves only, and masks beside it are aligned in each; keys after a `/`."""

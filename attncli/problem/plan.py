@@ -8,6 +8,7 @@ from attncli.engine.plan import Plan, is_copied
 from attncli.errors import AttnError
 from attncli.lazy import np
 from attncli.pipeline.dtypes import common_dtype
+from attncli.pipeline.sinks import sums_to_one
 from attncli.pipeline.trace import Numbered, Trace, wanted
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
@@ -47,5 +48,6 @@ def blueprint(problem: Problem, plan: Plan | None = None) -> Trace:
     steps = {name: np.broadcast_to(zero, sizes) for name, sizes in plan.shapes.items()}
     trace = problem.dressed(Trace(steps, query_labels=Numbered("q", shape.n), key_labels=Numbered("k", shape.m)))
     trace.normalizer = plan.at.normalizer.name
+    trace.sums_to_one = sums_to_one(plan.at.normalizer, plan.at.config.more)
     trace.heads = plan.heads
     return trace
