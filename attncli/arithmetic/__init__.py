@@ -11,9 +11,6 @@
 A formula uses + - * / @ ** and comparisons; np.tanh exp log log1p sqrt square absolute maximum minimum clip where;
 sum, mean, max, min, all, any along axes; changes of shape, concatenate, stack, take, repeat; slices and indices.
 A plain array may stand on either side. Whatever a kind does not know is told as `errors.Opaque`.
-The forms that `pipeline.tight` dispatches on are registered as soon as any kind is imported (`forms`).
+The forms that `pipeline.tight` dispatches on stand in `shapes` for shapes, which every problem is read in, and in
+`forms` for the others: who reads in one of these imports it.
 """
-
-from attncli.arithmetic import forms
-
-__all__ = ["forms"]

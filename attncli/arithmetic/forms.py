@@ -13,7 +13,6 @@ from attncli.arithmetic import bounds, rounded, terms, tight_intervals
 from attncli.arithmetic.bounds import Bounded
 from attncli.arithmetic.intervals import Box
 from attncli.arithmetic.rounded import Rounded
-from attncli.arithmetic.shapes import Shape
 from attncli.arithmetic.terms import Terms
 from attncli.errors import Opaque
 from attncli.lazy import Array, np
@@ -95,7 +94,7 @@ def _(weights: Terms, v: Any, contributing: Array) -> Any:
     return np.where(spread_to(contributing, weights.shape), weights, 0) @ v
 
 
-for every in (Box, Terms, Rounded, Bounded, Shape):
+for every in (Box, Terms, Rounded, Bounded):
     tight.distances.register(every, distances)
 for every in (Terms, Rounded, Bounded):
     tight.directions.register(every, directions)
@@ -141,21 +140,3 @@ def _(x: Bounded, over: Array, entry: NormalizerEntry) -> Any:
     if entry.of_kernel or entry.monotone is False:
         grows = "as-formula"
     return bounds.normalized(entry.function, x, spread_to(over, x.shape), grows=grows)
-
-
-# -- shapes: whatever the sizes are, nothing goes through the numbers of a mask ----------------------------------------
-
-
-@tight.normalized.register
-def _(x: Shape, over: Any, entry: NormalizerEntry) -> Shape:
-    return Shape(*x.shape)
-
-
-@tight.averaged.register
-def _(weights: Shape, v: Any, contributing: Any) -> Any:
-    return weights @ v
-
-
-@tight.logarithm_of_sum.register
-def _(logits: Shape, over: Any) -> Any:
-    return logits.sum(axis=-1, keepdims=True)

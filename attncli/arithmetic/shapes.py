@@ -8,6 +8,7 @@ from typing import Any
 from attncli.arithmetic.base import Value
 from attncli.errors import Opaque, ShapeError
 from attncli.lazy import Array, np
+from attncli.pipeline import tight
 
 
 class Shape(Value):
@@ -162,3 +163,26 @@ def _changed(shape: tuple[int, ...], axis: int, size: int) -> Shape:
 def _within(indices: Array, size: int, shape: tuple[int, ...]) -> None:
     if indices.size and not -size <= indices.min() <= indices.max() < size:
         raise ShapeError(f"{indices.min()} to {indices.max()} lies beyond an axis of an array of shape {shape}")
+
+
+# The forms of `pipeline.tight`: whatever the sizes are, nothing goes through the numbers of a mask.
+
+
+@tight.distances.register
+def _(q: Shape, k: Any) -> Any:
+    return (q[..., :, None, :] - k[..., None, :, :]).sum(axis=-1)
+
+
+@tight.normalized.register
+def _(x: Shape, over: Any, entry: Any) -> Shape:
+    return Shape(*x.shape)
+
+
+@tight.averaged.register
+def _(weights: Shape, v: Any, contributing: Any) -> Any:
+    return weights @ v
+
+
+@tight.logarithm_of_sum.register
+def _(logits: Shape, over: Any) -> Any:
+    return logits.sum(axis=-1, keepdims=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from attncli.arithmetic import forms as _  # noqa: F401  (the forms of terms)
 from attncli.arithmetic.terms import CELL, MADE, NUMBER, Terms
 from attncli.arithmetic.trees import Cell, Term, evaluate
 from attncli.lazy import Array, np

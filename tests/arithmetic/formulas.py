@@ -9,6 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from attncli.arithmetic import forms as _  # noqa: F401  (what follows reads in every kind)
+
 Formula = Callable[..., Any]
 
 W = np.array([[0.5, -1.0, 2.0], [0.0, 1.5, -0.25]])
