@@ -132,6 +132,7 @@ class BlockedAttention:
         self.non_finite.indices.sort()
         at.notes += notes.attended(self.non_finite, self.shape)
         at.notes += notes.attended_values(self.reached, self.shape)
+        at.notes += notes.output_weights(at.inputs)
 
     # -- what is small, and held --------------------------------------------------------------------------------
 

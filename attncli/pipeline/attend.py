@@ -59,6 +59,7 @@ def tell(at: State) -> None:
         values = at.spread("V", at.latest("value"))
         reaching = spread_to(at["contributing"], at["weights"].shape)
         at.notes += notes.attended_values(notes.spoiled_values(values, reaching), shape)
+        at.notes += notes.output_weights(at.inputs)
     if at.config.masks and at.masks is None:
         at.notes.append(f"mask: the problem begins at {at.begin}, after the mask, which changes nothing")
 

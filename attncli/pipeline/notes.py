@@ -103,6 +103,18 @@ def attended_values(reaching: Array, shape: ScoreShape) -> list[str]:
     return [f"NaN or infinity among the values that count: {_listed(places, int(reaching.sum()))}"]
 
 
+def output_weights(inputs: Mapping[str, Array]) -> list[str]:
+    """The note that tells which features of the output NaN or infinity in W_O or b_O reach, for every query."""
+    told = []
+    for name in {"W_O", "b_O"} & inputs.keys():
+        bad = ~np.isfinite(inputs[name])
+        if bad.any():
+            features = np.flatnonzero(bad.reshape(-1, bad.shape[-1]).any(axis=0))
+            places = [f"feature {i + 1}" for i in features[: _LISTED + 1]]
+            told.append(f"NaN or infinity in {name} reaches the output: {_listed(places, len(features))}")
+    return sorted(told)
+
+
 def _where(kind: str, index: Array | Sequence[int], shape: ScoreShape) -> str:
     """`sequence 1, head 2, query 3` from the indices (*batch, H, n); without heads that axis is not told."""
     *leading, last = (int(i) + 1 for i in index)
