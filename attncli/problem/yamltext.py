@@ -20,6 +20,8 @@ _COMMENT = pattern("#[^\r\n]*")
 _SURROGATES = pattern(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 _FLAT = pattern(r"""[\[{][^\[\]{}"'#!]*[\]}]""")  # what surely ends with its bracket, and holds no other
+_REMARK = pattern(r"(?m)(?:^|(?<=[ \t]))#[^\r\n]*")  # surely a comment, where there are no quotes
+_BRACKET = pattern(r"[\[\]{}]")
 _DEEP = 400  # so much nesting is worth a look; libyaml bears ten times that
 
 
@@ -160,6 +162,8 @@ def _refuse_depth(text: str, file: str, parser: Any) -> None:
     if brackets >= _DEEP:
         bare = _FLAT.sub("", text)
         brackets = bare.count("[") + bare.count("{")
+        if brackets >= _DEEP and '"' not in bare and "'" not in bare:
+            brackets = _deepest(_REMARK.sub("", bare))
     if max(blocks, brackets) < _DEEP:
         return
     depth, events = 0, parser(text)
@@ -169,6 +173,21 @@ def _refuse_depth(text: str, file: str, parser: Any) -> None:
         depth -= kind.endswith(("SequenceEndEvent", "MappingEndEvent"))
         if depth > DEEPEST:
             raise too_deep(place_of(event, file))
+
+
+def _deepest(text: str) -> int:
+    """How deep brackets lie in each other at most, in a text without quotes and comments.
+
+    One that closes and is none of a list stands in a block, where no list is open, so that this is never too low.
+    """
+    depth = deepest = 0
+    for bracket in _BRACKET.findall(text):
+        if bracket in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        else:
+            depth = max(0, depth - 1)
+    return deepest
 
 
 def _refuse_tabs(text: str, file: str, parser: Any) -> None:
