@@ -86,7 +86,11 @@ class _Parser:
         if sign:
             self._fail(column, f"a mask is missing before {word!r}")
         self.at += 1
-        return self.single(unquoted(word))
+        try:
+            return self.single(unquoted(word))
+        except UsageError as error:
+            told = f"the mask {self.text!r}, column {column + 1}: {error.what}"
+            raise UsageError(told, place=error.place, hint=error.hint) from None
 
     def _takes(self, sign: str) -> bool:
         if self.at < len(self.tokens) and self.tokens[self.at][:2] == (sign, True):

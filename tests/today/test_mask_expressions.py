@@ -110,6 +110,7 @@ def test_an_explanation_tells_the_expression(tmp_path: Path) -> None:
         ("causal window:1,0 & causal", "column 8: a sign is missing before 'window:1,0'"),
         ("causal & | causal", "column 10: a mask is missing before '|'"),
         ("causal & foo", "unknown mask 'foo'"),
+        ("causal & (window:1 | chunk:2)", "column 11: window takes two numbers, not 1"),
         ('causal & keep:"x', "column 15: '\"' has no end"),
         ("causal:top-left & window:1,0:bottom-right", "masks are aligned top-left and bottom-right"),
         ("packed:2,1", "packed has sequences of 3 queries and 3 keys together, but there are 2 and 2"),
