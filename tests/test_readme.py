@@ -11,13 +11,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TOPICS = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "attncli" / "topics").glob("*.md"))}
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
 def shown() -> list[tuple[str, str]]:
     """Each `$ command` of a console block with the lines printed below it."""
     pairs = []
-    for block in BLOCK.findall(README):
+    for block in BLOCK.findall("\n".join([README, *TOPICS.values()])):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
             pairs.append((command, output.rstrip("\n")))

@@ -26,8 +26,9 @@ COMMANDS = {
     "check": ("attncli.cli.check", "Mark numbers calculated by hand, and name the first slip."),
     "diff": ("attncli.cli.diff", "How two arrays differ, without a problem."),
     "show": ("attncli.cli.show", "What was read from files: shape, dtype, labels, numbers."),
-    "list": ("attncli.cli.list_", "Scores, normalizers, masks, formats, profiles and steps."),
+    "list": ("attncli.cli.list_", "Scores, normalizers, masks, formats, profiles, steps, mistakes."),
     "schema": ("attncli.cli.schema", "JSON Schema of problem files, for editors."),
+    "help": ("attncli.cli.help_", "A command, or a topic: conventions, masks, marking, formats and more."),
 }
 
 

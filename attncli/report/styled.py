@@ -8,11 +8,14 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
+from rich.theme import Theme
 
 if TYPE_CHECKING:
     from rich.box import Box
 
     from attncli.report.table import Line
+
+_THEME = Theme({"markdown.code": "bold", "markdown.code_block": ""})  # Rich's own have a black background
 
 
 def table(header: list[Line], body: list[Line], borders: Box, width: int) -> list[str]:
@@ -37,14 +40,24 @@ def bold(text: str) -> str:
     return "".join(lines(Text(text, style="bold"), cell_len(text) + 1))
 
 
-def lines(renderable: RenderableType, width: int) -> list[str]:
+def markdown(text: str, width: int, *, colour: bool) -> str:
+    """A page of Markdown, typeset for a terminal."""
+    from rich.markdown import Markdown
+
+    page = Markdown(text, code_theme="ansi_dark", hyperlinks=False)
+    return "".join(f"{line.rstrip()}\n" for line in lines(page, width, colour=colour))
+
+
+def lines(renderable: RenderableType, width: int, *, colour: bool = True) -> list[str]:
     """What Rich makes of it at that width, whatever the environment says of terminals and colours."""
     import io
 
     stream = io.StringIO()
     console = Console(
-        file=stream, width=width, height=100, color_system="standard", force_terminal=True, force_jupyter=False,
+        file=stream, width=width, height=100, color_system="standard" if colour else None, force_terminal=True,
+        force_jupyter=False,
         force_interactive=False, legacy_windows=False, markup=False, emoji=False, highlight=False, _environ={},
     )  # fmt: skip
-    console.print(renderable)
+    with console.use_theme(_THEME):
+        console.print(renderable)
     return stream.getvalue().removesuffix("\n").split("\n")

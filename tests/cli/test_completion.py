@@ -34,7 +34,21 @@ def complete(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[
     [
         (
             "attncli ",
-            ["attend", "self", "cross", "run", "explain", "decode", "batch", "check", "diff", "show", "list", "schema"],
+            [
+                "attend",
+                "self",
+                "cross",
+                "run",
+                "explain",
+                "decode",
+                "batch",
+                "check",
+                "diff",
+                "show",
+                "list",
+                "schema",
+                "help",
+            ],
         ),
         ("attncli se", ["self"]),
         ("attncli attend Q K --scor", ["--scores", "--score"]),
