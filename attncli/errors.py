@@ -37,8 +37,11 @@ class AttnError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        head = f"{self.place}: {self.what}" if self.place else self.what
-        return f"{head}\n{self.hint}" if self.hint else head
+        return f"{self.head()}\n{self.hint}" if self.hint else self.head()
+
+    def head(self) -> str:
+        """Where, and what is wrong; a sentence that begins with its place is enough: `Q has 3 features`."""
+        return f"{self.place}: {self.what}" if self.place and not self.what.startswith(f"{self.place} ") else self.what
 
     def errors(self) -> list[AttnError]:
         """This error as a list; `Several` gives each of its own."""
@@ -91,6 +94,32 @@ def raise_all(errors: list[AttnError]) -> None:
         raise together(errors)
 
 
+def many(count: int, noun: str) -> str:
+    """The number with its noun: 1 value, 2 values."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def there_are(count: int, noun: str) -> str:
+    """There is 1 sequence, there are 2 sequences."""
+    return f"there {'is' if count == 1 else 'are'} {many(count, noun)}"
+
+
+# What others call it: the first of the names that is known is meant.
+_MEANT = {
+    "softmax": ("weights",),
+    "attention": ("weights",),
+    "attn": ("weights",),
+    "attn_weights": ("weights",),
+    "is_causal": ("causal",),
+    "sdpa": ("scaled-dot", "torch-sdpa"),
+    "scaled_dot_product_attention": ("scaled-dot", "torch-sdpa"),
+    "--causal": ("--mask causal",),
+    "--is-causal": ("--mask causal",),
+    "--is_causal": ("--mask causal",),
+    "--sdpa": ("--like torch-sdpa",),
+}
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like `name`, or None where none is: one that begins so, else one a slip or two away.
 
@@ -98,6 +127,10 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """
     if len(name) > _LONGEST_NAME:
         return None
+    known = list(known)
+    for meant in _MEANT.get(name.casefold(), ()):
+        if meant in known or (meant.partition(" ")[0] in known and meant.startswith("--")):
+            return meant
     by_fold: dict[str, str] = {}
     for candidate in known:
         by_fold.setdefault(candidate.casefold().lstrip("-"), candidate)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attncli.errors import AttnError, InputError, Place, UsageError, nearest, raise_all
+from attncli.errors import AttnError, InputError, Place, UsageError, many, nearest, raise_all, there_are
 from attncli.problem.build import Layer, make_problem
 from attncli.problem.convert_text import value_from_text
 from attncli.problem.document import Document, layer_of, read_document
@@ -86,7 +86,8 @@ def _from_table(file: str, options: Layer, commons: _Commons) -> Listed:
         if len(row.cells) != len(fields):
             errors.append(
                 InputError(
-                    f"line {row.line} has {len(row.cells)} cells, but there are {len(fields)} columns", place=place
+                    f"line {row.line} has {many(len(row.cells), 'cell')}, but {there_are(len(fields), 'column')}",
+                    place=place,
                 )
             )
             continue

@@ -177,7 +177,10 @@ def root(
     version: bool = typer.Option(False, "--version", help="Tell the version and stop."),
 ) -> None:
     if version:
-        console.write(f"attncli {__version__}")
+        from attncli.engine.kernel import available
+
+        engine = available()
+        console.write(f"attncli {__version__}\nengine: {f'compiled, {engine}' if engine else 'rows'}\n")
         raise typer.Exit()
     if context.invoked_subcommand is None:
         raise UsageError("no command given", hint=f"{', '.join(COMMANDS)}: see `attncli --help`")

@@ -72,8 +72,7 @@ def notes(texts: Iterable[str]) -> None:
 def error(problem: AttnError) -> None:
     """Write an error to standard error: what is wrong, where, and indented below it what mends it."""
     for inner in problem.errors():
-        head = f"{inner.place}: {inner.what}" if inner.place else inner.what
-        _say("attncli: ", head, inner.hint)
+        _say("attncli: ", inner.head(), inner.hint)
 
 
 def tell(problem: BaseException) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attncli.errors import ShapeError, UsageError
+from attncli.errors import ShapeError, UsageError, many, there_are
 from attncli.lazy import Array, np
 from attncli.pipeline.maskargs import as_numbers, is_whole, score_table, whole_numbers
 from attncli.pipeline.masking import MASKS, Masks, MaskSpec, ScoreIndices, ScoreShape, mask, mask_spec, split_spec
@@ -84,7 +84,7 @@ def lengths(shape: ScoreShape, numbers: Array) -> Predicate:
         )
     if numbers.size != shape.sequences:
         raise ShapeError(
-            f"lengths has {numbers.size} numbers, but there are {shape.sequences} sequences",
+            f"lengths has {many(numbers.size, 'number')}, but {there_are(shape.sequences, 'sequence')}",
             hint="give one number for all, or one a sequence; lengths-per-query counts by query",
         )
     return _BySequence(numbers, shape)
@@ -143,7 +143,9 @@ def _by_query(name: str, shape: ScoreShape, numbers: Array) -> Predicate:
 def keys(shape: ScoreShape, numbers: Array) -> Predicate:
     """Which keys may be seen at all, by every query."""
     if numbers.ndim != 1 or numbers.size != shape.m:
-        raise ShapeError(f"keys has {numbers.size} numbers, but there are {shape.m} keys", hint="one 0 or 1 a key")
+        raise ShapeError(
+            f"keys has {many(numbers.size, 'number')}, but {there_are(shape.m, 'key')}", hint="one 0 or 1 a key"
+        )
     shown = _zero_or_one("keys", numbers)
     return lambda at: shown[at.key]
 

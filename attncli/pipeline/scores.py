@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from attncli.errors import ShapeError, UsageError, unknown
+from attncli.errors import ShapeError, UsageError, many, unknown
 from attncli.lazy import Array, np
 from attncli.pipeline.tight import cosines, distances, within
 from attncli.registry import Entry, Registry, check_call
@@ -330,14 +330,16 @@ def hidden_layer(
         )
     w = np.ones(h, dtype=q_h.dtype) if w_v is None else np.ravel(w_v)
     if w.shape != (h,):
-        raise ShapeError(f"w_v has {w.size} numbers, but the hidden width h is {h}", hint="w_v (or v) is a vector of h")
+        raise ShapeError(
+            f"w_v has {many(w.size, 'number')}, but the hidden width h is {h}", hint="w_v (or v) is a vector of h"
+        )
     return q_h, k_h, w
 
 
 def _same_width(q: Array, k: Array) -> None:
     if q.shape[-1] != k.shape[-1]:
         raise ShapeError(
-            f"Q has {q.shape[-1]} features, but K has {k.shape[-1]} (d_k)",
+            f"Q has {many(q.shape[-1], 'feature')}, but K has {k.shape[-1]} (d_k)",
             hint="this score compares vectors of one size; general, concat and additive take two sizes",
         )
 

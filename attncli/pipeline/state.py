@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from attncli.errors import ShapeError, UsageError
+from attncli.errors import ShapeError, UsageError, many, there_are
 from attncli.lazy import Array, np
 from attncli.pipeline import notes
 from attncli.pipeline.config import AttentionConfig
@@ -339,7 +339,7 @@ def head_layout(at: State) -> HeadLayout:
     for name, count in asking.items():
         if count not in (1, most):
             told = ", ".join(f"{name} {count}" for name, count in counts.items())
-            raise ShapeError(f"{name} has {count} heads, but there are {most} elsewhere: {told}")
+            raise ShapeError(f"{name} has {many(count, 'head')}, but there are {most} elsewhere: {told}")
     return HeadLayout(False, most, most)
 
 
@@ -353,7 +353,7 @@ def score_shape(at: State) -> ScoreShape:
         n, m = parts["Q"].shape[-2], parts["K"].shape[-2]
     if "V" in parts and parts["V"].shape[-2] != m:
         raise ShapeError(
-            f"V has {parts['V'].shape[-2]} rows, but there are {m} keys",
+            f"V has {many(parts['V'].shape[-2], 'row')}, but {there_are(m, 'key')}",
             hint="each key has one value (past ones count)",
         )
     for name in {"K", "V"} & parts.keys():

@@ -485,7 +485,8 @@ def check_number(field: Field, number: float, spelled: str, place: Place | str |
     """The number, if the field's rule lets it pass. Raises UsageError."""
     complaint = field.check(number) if field.check else None
     if complaint is not None:
-        raise UsageError(f"{field.name} {complaint[0]}, not {spelled}", place=place, hint=complaint[1])
+        given = "" if complaint[0].startswith("must not be") and number == 0 else f", not {spelled}"
+        raise UsageError(f"{field.name} {complaint[0]}{given}", place=place, hint=complaint[1])
     return number
 
 

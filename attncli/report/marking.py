@@ -9,6 +9,7 @@ from attncli.errors import UsageError
 from attncli.escapes import shown
 from attncli.report.arrays import first_wrong, sheet_of_array, where
 from attncli.report.look import Look, wrapped
+from attncli.report.markup import escape_latex, escape_markdown
 from attncli.report.numbers import spell_one
 from attncli.report.points import Points
 from attncli.report.sheet import ENDS, MANY, Sheet, counted
@@ -28,6 +29,9 @@ SENTENCES = {
 }
 
 
+_ESCAPES = {"markdown": escape_markdown, "latex": escape_latex}
+
+
 def marks(result: CheckResult, look: Look, format: str = "table", points: Points | None = None) -> Iterator[str]:
     """Pieces of text with their line ends: a table a step, the wrong cells one by one, and the verdict."""
     draw = drawing(format, look)
@@ -40,12 +44,16 @@ def marks(result: CheckResult, look: Look, format: str = "table", points: Points
         yield _lines(draw(sheet_of(step, look)))
         wrong = [cell for cell in step.cells if cell.verdict == "wrong"]
         if wrong:
+            yield "\n" if format in ("markdown", "latex") else ""
             yield _lines(draw(corrections(step, wrong, look)))
         yield "\n"
     told = conclusion(result, look)
     if points is not None:
         told.append(points.sentence(result))
-    yield _lines(line for text in told for line in wrapped(text, look))
+    if format in _ESCAPES:  # each sentence is a paragraph
+        yield "\n".join(f"{_ESCAPES[format](text)}\n" for text in told)
+    else:
+        yield _lines(line for text in told for line in wrapped(text, look))
 
 
 def drawing(format: str, look: Look) -> Callable[[Sheet], Iterator[str]]:

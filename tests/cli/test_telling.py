@@ -117,7 +117,13 @@ def test_help_names_every_option(cli: Cli) -> None:
 
 
 def test_version(cli: Cli) -> None:
-    assert cli("--version").out == f"attncli {__version__}\n"
+    assert cli("--version").out.splitlines()[0] == f"attncli {__version__}"
+
+
+@pytest.mark.parametrize("asked", ["none", "x86-64-v3"])
+def test_version_tells_the_engine(cli: Cli, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNCLI_ENGINE", asked)
+    assert cli("--version").out.splitlines()[1] in ("engine: rows", f"engine: compiled, {asked}")
 
 
 @pytest.mark.parametrize(

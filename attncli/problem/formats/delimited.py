@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
-from attncli.errors import AttnError, InputError, Place, ShapeError, raise_all
+from attncli.errors import AttnError, InputError, Place, ShapeError, many, raise_all
 from attncli.lazy import np, pattern
 from attncli.problem.formats.base import FORMATS, ByRows, Part, ReadOptions, Source
 from attncli.problem.formats.cells import BLANKS, Row, cells_of, separator_of, split
@@ -217,7 +217,7 @@ class _Table:
         if short and self.options.header is not False and self.options.labels is not False and (told or not numbers):
             return True
         raise ShapeError(
-            f"line {odd.line} has {len(odd.cells)} values, line {first.line} has {width}",
+            f"line {odd.line} has {many(len(odd.cells), 'value')}, line {first.line} has {width}",
             place=Place(self.file, odd.line, min(len(odd.cells), width) + 1),
             hint="if the first line is a header over labelled rows: --header yes --labels yes" if short else None,
         )
