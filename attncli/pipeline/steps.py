@@ -214,6 +214,8 @@ def value(name: str, line: Line, *, per_head: bool = True, **facts: Any) -> Call
 
 def parse_address(address: str) -> tuple[str, tuple[int, ...]]:
     """`weights[1,2]` as ("weights", (1, 2)); counting starts at 1. An unknown step raises InputError."""
+    if address in STEPS and STEPS.find(address).shown:
+        return address, ()
     text = address.strip()
     name, bracket, rest = text.partition("[")
     name = name.rstrip()

@@ -49,11 +49,14 @@ def printed_texts(problem: Problem, hands: Mapping[str, Hand]) -> dict[str, Prin
     """What these numbers are taken for where a program wrote them; nothing where a hand did."""
     if not hands:
         return {}
+    many = too_many(problem, hands)
+    if not many and all(map(_is_short, hands.values())):
+        return {}
     samples = {address: _sample(hand) for address, hand in hands.items()}
     cells = [_Cells.of(written) for written, _ in samples.values()]
     every = _Cells(*(np.concatenate(parts) for parts in zip(*(vars(each).values() for each in cells), strict=True)))
     rounded = any(each.are_rounded() for each in cells)  # by a hand, whose later numbers follow from these
-    why = too_many(problem, hands) or ("" if rounded else every.too_long())
+    why = many or ("" if rounded else every.too_long())
     if not why:
         return {}
     return {
@@ -67,10 +70,21 @@ def too_many(problem: Problem, hands: Mapping[str, Hand]) -> str:
     most = max(hand.matrix.array.size for hand in hands.values())
     if most > _MANY:
         return f"{most} numbers are too many for a hand"
+    numbers = sum(array.size for array in problem.arrays().values())
+    if numbers**3 * (problem.heads or 1) < 16 * _TERMS:
+        return ""  # so few numbers cannot make as many: n queries and keys of n numbers, n + 2 d <= numbers
     shapes = step_shapes(problem)
     n, m = shapes["weights"][-2:]
     terms = prod(shapes["weights"]) * max(shapes[name][-1] for name in ("K", "V", "weights") if name in shapes)
     return f"{n} queries and {m} keys are too many for a hand" if terms > _TERMS else ""
+
+
+def _is_short(hand: Hand) -> bool:
+    """Whether no number is written with so many characters that its digits could be a program's."""
+    if hand.matrix.spelling is None:
+        return False
+    texts = flat(hand.matrix.spelling(), hand.matrix.array.ndim)
+    return all(text is None or len(text) <= _SINGLE for text in texts)
 
 
 def _sample(hand: Hand) -> tuple[Written, Array | None]:
