@@ -201,8 +201,9 @@ def blocks_of_rows(problem: dict[str, Any], trace: Trace, rtol: float, monkeypat
 
 
 def ends_at_the_numbers(problem: dict[str, Any], trace: Trace) -> None:
-    """The last number of an explanation is the last one of the query's output, or of its weights."""
+    """The last number of an explanation is the last one of the query's output; no term gives another than the step."""
     lines = explain(problem, query=2).text(precision=9).splitlines()
+    assert not [line for line in lines if "give another number" in line]
     told = [line for line in lines if re.search(r"= -?[0-9.]+(?:e-?\d+)?$", line)]
     step = "output" if "output" in trace else "weights"
     right = trace.rows(step)
