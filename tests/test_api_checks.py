@@ -96,7 +96,7 @@ def test_a_dict_says_where_it_is_wrong():
         run({"Q": [[1, "x"]], "K": np.ones((2, 2)), "scale": float("nan"), "W_q": [[1]]})
     told = {str(error.place) for error in caught.value.errors()}
     assert told == {"Q", "scale", "W_q"}
-    with pytest.raises(AttnError, match=r"^Q: Q has 2 features, but K has 3"):
+    with pytest.raises(AttnError, match=r"^Q has 2 features, but K has 3"):
         run({"Q": [[1, 0]], "K": [[1, 0, 0]]})
 
 

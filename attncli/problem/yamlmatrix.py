@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attncli.errors import AttnError, InputError, Place, ShapeError, raise_all
+from attncli.errors import AttnError, InputError, Place, ShapeError, many, raise_all
 from attncli.lazy import np, pattern
 from attncli.problem.literals import Literal
 from attncli.problem.matrix import Matrix
@@ -107,10 +107,10 @@ def _wrong(node: Node, file: str) -> AttnError | None:
 
 def _ragged(level: list[Node], number: int, last: bool, file: str) -> ShapeError:
     first, other = level[0], level[number]
-    kind = "values" if last else "rows"
+    kind = "value" if last else "row"
     lines = place_of(first, file).line, place_of(other, file).line
     return ShapeError(
-        f"row {number + 1} (line {lines[1]}) has {len(other.value)} {kind}, "
+        f"row {number + 1} (line {lines[1]}) has {many(len(other.value), kind)}, "
         f"row 1 (line {lines[0]}) has {len(first.value)}",
         place=place_of(other, file),
     )

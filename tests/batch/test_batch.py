@@ -50,7 +50,7 @@ def test_a_bad_problem_leaves_no_result_and_does_not_stop_the_others(batch: Batc
     write_problems(tmp_path / "in", 5, bad=2)
     status, out, err = batch("in", "-o", "out")
     assert status == 2
-    assert err == "attncli: in/p002.yaml:1:13: row 2 (line 1) has 1 values, row 1 (line 1) has 2\n"
+    assert err == "attncli: in/p002.yaml:1:13: row 2 (line 1) has 1 value, row 1 (line 1) has 2\n"
     assert sorted(results(tmp_path / "out")) == ["p000.json", "p001.json", "p003.json", "p004.json"]
     assert out.splitlines()[-1] == "4 of 5 problems computed, 1 bad, 0 wrong"
     assert summary(tmp_path / "out")["p002"]["result"] == "bad"

@@ -128,10 +128,10 @@ def test_processes_give_the_same_files(
 def test_a_bar_on_a_terminal_and_nothing_in_a_pipe(tmp_path: Path) -> None:
     write_problems(tmp_path / "in", 30, bad=7)
     piped = run(tmp_path, "in", "-o", "out")
-    assert piped.stderr == "attncli: in/p007.yaml:1:13: row 2 (line 1) has 1 values, row 1 (line 1) has 2\n"
+    assert piped.stderr == "attncli: in/p007.yaml:1:13: row 2 (line 1) has 1 value, row 1 (line 1) has 2\n"
     shown = _stderr_on_terminal([*ATTNCLI, "batch", "in", "-o", "again"], tmp_path)
     assert b"30/30" in shown or b"/30" in shown
-    assert b"in/p007.yaml:1:13: row 2 (line 1) has 1 values" in shown
+    assert b"in/p007.yaml:1:13: row 2 (line 1) has 1 value" in shown
     assert b"\x1b[?25h" in shown  # the cursor is shown again at the end
 
 

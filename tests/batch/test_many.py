@@ -37,6 +37,6 @@ def test_a_bad_one_in_the_middle(tmp_path: Path, texts: list[str]) -> None:
     (tmp_path / "many.yaml").write_text("problems:\n" + "".join(f"  - X: {text}\n" for text in bad))
     done = run(tmp_path, "many.yaml", "-o", "out")
     assert done.returncode == 2
-    assert done.stderr == "attncli: many.yaml:5002:17: row 2 (line 5002) has 1 values, row 1 (line 5002) has 2\n"
+    assert done.stderr == "attncli: many.yaml:5002:17: row 2 (line 5002) has 1 value, row 1 (line 5002) has 2\n"
     assert len([*(tmp_path / "out").glob("*.json")]) == COUNT - 1
     assert not (tmp_path / "out" / "many-05001.json").exists()

@@ -140,7 +140,7 @@ class TestWithAndWithoutLibyaml:
             ("---\n", None, "the file is empty"),
             ("a: [1e400]", (1, 5), "too large"),
             ("a: [[1:30, 0.5]]", (1, 6), '"1:30" is not a number'),
-            ("a: [[1, 2], [3]]", (1, 13), "row 2 (line 1) has 1 values, row 1 (line 1) has 2"),
+            ("a: [[1, 2], [3]]", (1, 13), "row 2 (line 1) has 1 value, row 1 (line 1) has 2"),
             ("a: [[1, 2],\n 3]", (2, 2), 'the single value "3" stands where a row of 2'),
             ("a: [1, [2]]", (1, 8), "a list stands where a number"),
             ("a: [1, {b: 2}]", (1, 8), "a mapping stands where a number"),

@@ -154,7 +154,7 @@ def test_options_overrule() -> None:
         ("1\t2\n\t\n3\t4", (2, 1), "line 2 holds separators only"),
         ("1,2,3\n4,5", (2, 3), "line 2 has 2 values, line 1 has 3"),
         ("1,2\n3,4,5", (2, 3), "line 2 has 3 values, line 1 has 2"),
-        ("\n# x\n1,2\n\n3", (5, 2), "line 5 has 1 values, line 3 has 2"),
+        ("\n# x\n1,2\n\n3", (5, 2), "line 5 has 1 value, line 3 has 2"),
         ('a,1\n"b,2', (2, 1), "a quote is not closed"),
         ('a,1\n"b"c,2', (2, 1), "text follows the closing quote"),
         ('"x\ny",1\nb,z', (3, 2), "not a number"),
