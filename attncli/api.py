@@ -313,3 +313,15 @@ def _names(steps: str | Iterable[str] | None) -> Iterable[str] | None:
         return steps
     names = split_steps(steps, "steps")
     return None if "all" in names else names
+
+
+def _drawn(trace: Trace, format: str) -> str:
+    """The tables of a Trace, and its notes below them, as a notebook shows them."""
+    from attncli.report.look import Look
+    from attncli.report.renderers import default_steps, render, told
+
+    tables = "".join(render(trace, default_steps(trace), Look(), format))
+    return tables + ("\n" + "".join(told((f"note: {note}" for note in trace.notes), format)) if trace.notes else "")
+
+
+Trace.drawn = staticmethod(_drawn)

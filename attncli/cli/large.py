@@ -22,7 +22,7 @@ from attncli.problem.plan import blueprint, plan_of
 from attncli.problem.values import placed
 from attncli.report.data import meta, parts
 from attncli.report.look import Look
-from attncli.report.renderers import RENDERERS, default_steps, render
+from attncli.report.renderers import RENDERERS, default_steps, render, told
 from attncli.report.sheet import ENDS, MANY
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class ByBlocks:
         """What is printed."""
         look = shared.look_of(self.problem.options)
         if self.top is not None:
-            yield from (f"{line}\n" for line in self._top(self.top, look))
+            yield from told(self._top(self.top, look), self.format)
         elif self.shown:
             yield from render(self._table(), self.shown, look, self.format)
         elif self.printed_by_rows():
@@ -113,7 +113,7 @@ class ByBlocks:
             yield from shared.results(self.problem, self._solve_small(), self.beside)
         if self.stats:
             yield "\n"
-            yield from (f"{line}\n" for line in self._stats(look))
+            yield from told(self._stats(look), self.format)
 
     def _by_rows(self, format: str, address: str) -> ByRows | None:
         """How a file of that format takes a step some rows at a time, if it can; in an .npz each step is an .npy."""

@@ -15,7 +15,7 @@ from attncli.problem.convert_text import layer_from_options
 from attncli.problem.reading import READ_OPTIONS, Reading, read_options
 from attncli.problem.save import problem_text
 from attncli.report.look import Look
-from attncli.report.renderers import RENDERERS, heading, render
+from attncli.report.renderers import RENDERERS, heading, render, told
 
 if TYPE_CHECKING:
     from attncli.cli.large import ByBlocks
@@ -152,7 +152,7 @@ def results(problem: Problem, trace: Trace, beside: Mapping[str, Any] | None = N
     if options.get("top") is not None:
         from attncli.report.top import top
 
-        yield from (f"{line}\n" for line in top(trace, options["top"], look, listed(options)))
+        yield from told(top(trace, options["top"], look, listed(options)), options.get("format"))
     else:
         pieces = render(trace, shown(options, trace), look, options.get("format", "table"), beside)
         # Data are UTF-8 wherever they go; text is written in the encoding of the terminal.
@@ -162,7 +162,7 @@ def results(problem: Problem, trace: Trace, beside: Mapping[str, Any] | None = N
         from attncli.report.stats import stats
 
         yield "\n"
-        yield from (f"{line}\n" for line in stats(trace, look))
+        yield from told(stats(trace, look), options.get("format"))
 
 
 def look_of(options: dict[str, Any]) -> Look:

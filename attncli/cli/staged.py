@@ -120,10 +120,13 @@ def _shown(
 
 
 def _heading(name: str, format: str) -> str:
+    from attncli.report.html import escape_html
     from attncli.report.markup import escape_latex, escape_markdown
 
     if format == "markdown":
         return f"## {escape_markdown(name)}"
+    if format == "html":
+        return f"<h2>{escape_html(name)}</h2>"
     return rf"\subsection*{{{escape_latex(name)}}}" if format == "latex" else f"stage {name}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 from attncli.errors import InputError
 from attncli.lazy import Array, np
@@ -64,6 +64,9 @@ class Trace:
     Each step is an attribute too: `trace.output` is `trace["output"]` (but `trace.heads` is a number).
     """
 
+    # How a notebook shows one, by the name of a format: the core draws nothing itself.
+    drawn: ClassVar[Callable[[Trace, str], str] | None] = None
+
     steps: dict[str, Array]
     attention: str = "attend"
     layout: str = "rows"
@@ -95,6 +98,14 @@ class Trace:
     def __dir__(self) -> list[str]:
         """What a person may want of it: its steps, what was assumed, and how to ask for more."""
         return sorted({*self.names(on_request=True), *_TOLD})
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the tables, and below them what was told."""
+        return None if Trace.drawn is None else Trace.drawn(self, "html")
+
+    def _repr_markdown_(self) -> str | None:
+        """The same where Markdown is shown."""
+        return None if Trace.drawn is None else Trace.drawn(self, "markdown")
 
     def __repr__(self) -> str:
         """`Trace(attend; Q: 2 x 2, K: 3 x 2, scores: 2 x 3)`: the steps with their shapes, as displayed."""

@@ -368,7 +368,15 @@ _TABLE = (
     ),
     Field("show", "steps", "the steps to show, in a comma list, or all", _SHOW, "--show", "STEPS", "weights,output"),
     Field(
-        "precision", "integer", "decimals of tables, markdown and latex", _SHOW, "--precision", "N", "4", low=0, high=17
+        "precision",
+        "integer",
+        "decimals of tables, markdown, latex, html",
+        _SHOW,
+        "--precision",
+        "N",
+        "4",
+        low=0,
+        high=17,
     ),
     Field(
         "rounding",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,7 @@ def render(
 
 def heading(title: str | None, options: Mapping[str, Any], look: Look) -> str:
     """The title over tables, as the format of the options writes it; "" without a title, and where data are printed."""
+    from attncli.report.html import escape_html
     from attncli.report.markup import escape_latex, escape_markdown
 
     format = options.get("format") or "table"
@@ -63,7 +64,21 @@ def heading(title: str | None, options: Mapping[str, Any], look: Look) -> str:
     label = look.label(title)
     if format == "markdown":
         return f"# {escape_markdown(label)}\n\n"
+    if format == "html":
+        return f"<h1>{escape_html(label)}</h1>\n\n"
     return f"\\section*{{{escape_latex(label)}}}\n\n" if format == "latex" else f"{label}\n\n"
+
+
+def told(lines: Iterable[str], format: str | None) -> Iterator[str]:
+    """Lines of text that stand beside the tables, with their line ends, as text of that format."""
+    if format != "html":
+        yield from (f"{line}\n" for line in lines)
+        return
+    from attncli.report.html import escape_html
+
+    yield "<pre>\n"
+    yield from (f"{escape_html(line)}\n" for line in lines)
+    yield "</pre>\n"
 
 
 def default_steps(trace: Trace, shows: str = "results") -> list[str]:
@@ -132,6 +147,14 @@ def latex(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     from attncli.report import markup
 
     return _between_blank_lines(sheets(trace, steps, look), lambda sheet: markup.latex(sheet, look))
+
+
+@renderer("html", elides=True)
+def html(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
+    """Tables to put into a page, weights coloured by value."""
+    from attncli.report.html import html as table_of
+
+    return _between_blank_lines(sheets(trace, steps, look), lambda sheet: table_of(sheet, look))
 
 
 def _as_data(trace: Trace, steps: Sequence[str], format: str, beside: Mapping[str, Any] | None = None) -> Iterator[str]:

@@ -56,7 +56,7 @@ def complete(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[
         ("attncli self x --mask ", names("masks")),
         ("attncli self x --normalizer ", names("normalizers")),
         ("attncli self x --like ", names("profiles")),
-        ("attncli self x --format ", ["table", "plain", "csv", "tsv", "json", "yaml", "markdown", "latex"]),
+        ("attncli self x --format ", ["table", "plain", "csv", "tsv", "json", "yaml", "markdown", "latex", "html"]),
         ("attncli self x --show ", [*names("steps"), "all"]),
         ("attncli self x --show weights,ou", ["weights,output", "weights,output_back"]),
         ("attncli self x --layout ", ["rows", "columns"]),
