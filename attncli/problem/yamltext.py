@@ -22,6 +22,7 @@ _SURROGATES = pattern(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD
 _FLAT = pattern(r"""[\[{][^\[\]{}"'#!]*[\]}]""")  # what surely ends with its bracket, and holds no other
 _REMARK = pattern(r"(?m)(?:^|(?<=[ \t]))#[^\r\n]*")  # surely a comment, where there are no quotes
 _BRACKET = pattern(r"[\[\]{}]")
+_QUOTED = pattern("""["'!]""")  # what may hold a bracket that is none: quotes, and a tag such as !<a]>
 _DEEP = 400  # so much nesting is worth a look; libyaml bears ten times that
 
 
@@ -162,7 +163,7 @@ def _refuse_depth(text: str, file: str, parser: Any) -> None:
     if brackets >= _DEEP:
         bare = _FLAT.sub("", text)
         brackets = bare.count("[") + bare.count("{")
-        if brackets >= _DEEP and '"' not in bare and "'" not in bare:
+        if brackets >= _DEEP and not _QUOTED.search(bare):
             brackets = _deepest(_REMARK.sub("", bare))
     if max(blocks, brackets) < _DEEP:
         return
@@ -176,7 +177,7 @@ def _refuse_depth(text: str, file: str, parser: Any) -> None:
 
 
 def _deepest(text: str) -> int:
-    """How deep brackets lie in each other at most, in a text without quotes and comments.
+    """How deep brackets lie in each other at most, in a text without quotes, tags and comments.
 
     One that closes and is none of a list stands in a block, where no list is open, so that this is never too low.
     """

@@ -41,11 +41,12 @@ class Temporary:
             self.path = os.path.join(self.folder, _name("tmp"))
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FLAGS
             self._held = os.open(self.path, flags, 0o666 if mode is None else 0o600)
-            if mode is not None:
-                os.chmod(self.path, mode)
             _lock(self._held)
             try:
-                os.stat(self.path)
+                if mode is None:
+                    os.stat(self.path)
+                else:
+                    os.chmod(self.path, mode)
                 return
             except FileNotFoundError:  # another run took it for litter before it was locked
                 self.release()
