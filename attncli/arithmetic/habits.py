@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from attncli.lazy import Array, np
 
@@ -39,12 +40,16 @@ class Habit:
         return None if self.also is None else self.also.at(site)
 
 
-@dataclass(frozen=True, eq=False)
 class Habits:
     """Several habits, computed at once: one line for each."""
 
-    habits: tuple[Habit, ...]
-    _lines: dict[str, Array] = field(default_factory=dict)
+    def __init__(self, habits: tuple[Habit, ...]) -> None:
+        self.habits = habits
+        self._lines: dict[str, Array] = {}
+        self._ways: dict[str, list[tuple[str, Array, Array]]] = {}
+
+    def __len__(self) -> int:
+        return len(self.habits)
 
     def lines(self, site: str) -> Array:
         """Which habits round there, by their numbers."""
@@ -52,32 +57,43 @@ class Habits:
             self._lines[site] = np.array([i for i, habit in enumerate(self.habits) if habit.at(site)], dtype=int)
         return self._lines[site]
 
-    def rounded(self, x: Array, lines: Array, site: str) -> Array:
-        """x, (1 or so many lines, ...), as each of these habits rounds it: (lines, ...)."""
-        x = np.broadcast_to(x, (len(lines), *x.shape[1:]))
+    def _by_how(self, site: str) -> list[tuple[str, Array, Array]]:
+        """How it is rounded there, by which of its lines, and to which multiple of 1 they do."""
+        if site not in self._ways:
+            ways = [way for habit in self.habits if (way := habit.at(site))]
+            self._ways[site] = [
+                (how, np.flatnonzero([way.how == how for way in ways]),
+                 10.0 ** np.array([way.places for way in ways if way.how == how]))
+                for how in sorted({way.how for way in ways})
+            ]  # fmt: skip
+        return self._ways[site]
+
+    def rounded(self, x: Array, site: str) -> Array:
+        """x, (1 or as many as `lines`, ...), as each habit that rounds there does it: (lines, ...)."""
+        x = np.broadcast_to(x, (len(self.lines(site)), *x.shape[1:]))
         result = np.empty(x.shape)
-        ways = [self.habits[line].at(site) or self.habits[line] for line in lines]
-        for how in HOWS:
-            chosen = np.array([i for i, way in enumerate(ways) if way.how == how], dtype=int)
-            if chosen.size:
-                places = [ways[i].places for i in chosen]
-                units = (10.0 ** np.array(places)).reshape((-1,) + (1,) * (x.ndim - 1))
-                result[chosen] = rounded(x[chosen], units, how, digits=2 if site in _TWO_DIGITS else 0)
+        for how, chosen, units in self._by_how(site):
+            units = units.reshape((-1,) + (1,) * (x.ndim - 1))
+            result[chosen] = rounded(x[chosen], units, how, digits=2 if site in _TWO_DIGITS else 0)
         return result
+
+    @cached_property
+    def _shifts(self) -> Array:
+        return np.array([habit.shifted for habit in self.habits])
 
     def shifted(self, ndim: int) -> Array | None:
         """Which habits shift exponentials, (lines, 1, ...) before so many axes; None if none does."""
-        found = np.array([habit.shifted for habit in self.habits])
-        return found.reshape((-1,) + (1,) * ndim) if found.any() else None
+        return self._shifts.reshape((-1,) + (1,) * ndim) if self._shifts.any() else None
+
+    @cached_property
+    def _logarithms(self) -> Array:
+        logs = np.ones(len(self))
+        logs[self.lines("e")] = np.log(self.rounded(np.full(1, math.e), "e"))
+        return logs
 
     def logarithms_of_e(self, ndim: int) -> Array | None:
         """The logarithm of each habit's e, (lines, 1, ...) before so many axes; None where all take e itself."""
-        lines = self.lines("e")
-        if not lines.size:
-            return None
-        logs = np.ones(len(self.habits))
-        logs[lines] = np.log(self.rounded(np.full(1, math.e), lines, "e"))
-        return logs.reshape((-1,) + (1,) * ndim)
+        return self._logarithms.reshape((-1,) + (1,) * ndim) if self.lines("e").size else None
 
 
 def habits_of(habits: Sequence[Habit]) -> Habits:

@@ -41,7 +41,7 @@ class Rounded(Parts):
     @property
     def lines(self) -> Array:
         """The numbers by every habit, (habits, *shape)."""
-        return np.broadcast_to(self.value, (len(self.habits.habits), *self.shape))
+        return np.broadcast_to(self.value, (len(self.habits), *self.shape))
 
     def at(self, site: str) -> Rounded:
         """Rounded by the habits that round there."""
@@ -60,7 +60,7 @@ class Rounded(Parts):
             return self
         value = np.array(self.lines, dtype=float)
         with np.errstate(all="ignore"):
-            found = self.habits.rounded(numbers(lines), lines, site)
+            found = self.habits.rounded(numbers(lines), site)
             value[lines] = found if then is None else then(found)
         return self._of(value)
 

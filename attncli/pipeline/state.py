@@ -87,6 +87,9 @@ class State:
         """Take over what does not depend on the numbers."""
         self.dtype, self.layout, self.shape, self.masks = like.dtype, like.layout, like.shape, like.masks
         self.normalizer, self.score = like.normalizer, like.score
+        # The steps are the same ones where numbers stand in place of steps that there are.
+        if like.given.keys() <= self.given.keys() and all(map(like.has, self.given)):
+            self._has, self._lines, self._names = like._has, like._lines, like._names
 
     def with_given(self, given: Mapping[str, Any], config: AttentionConfig | None = None) -> State:
         """The same problem with other numbers in place of some steps, or under other rules."""

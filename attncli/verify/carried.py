@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from attncli.arithmetic import forms
@@ -68,48 +69,55 @@ class Carried:
     hand: dict[str, Numbers] = field(default_factory=dict)
     shifted: bool = False
     _states: dict[tuple[Start, bool], State] = field(default_factory=dict)
+    _bases: dict[tuple[str, Start, bool], Base | None] = field(default_factory=dict)
 
     def take(self, step: str, numbers: Numbers) -> None:
         """These are what later steps start from."""
         self.hand[step] = numbers
         self._states.clear()
+        self._bases.clear()
 
     def base(self, step: str, start: Start) -> Base | None:
         """What the step gives; None where that cannot be computed."""
-        try:
-            return self._based(step, self._target(self._state(start), step))
-        except AttnError:  # numbers that make no attention, or a function that reads no intervals
-            return None
+        key = (step, start, self.shifted)
+        if key not in self._bases:
+            try:
+                self._bases[key] = self._based(step, self._target(self._state(start), step))
+            except AttnError:  # numbers that make no attention, or a function that reads no intervals
+                self._bases[key] = None
+        return self._bases[key]
 
     def room(self, step: str) -> Array:
         """What float arithmetic may be off the right numbers."""
         exact = self.frame.exact(step)
         try:
-            box = self._box_state({}, {})
-            base = self._based(step, self._target(box, step))
+            base = self._based(step, self._target(self._bounded, step))
         except AttnError:
             return np.zeros(exact.shape)
-        room = np.maximum(base.high - exact, exact - base.low)
-        # More than this is no float noise but a jump (the edge of a kernel), where the core's own number counts.
-        return np.where(np.isfinite(room), np.clip(room, 0, 1e-6 * np.maximum(1, np.abs(exact))), 0)
+        room: Array = np.maximum(base.high - exact, exact - base.low)
+        return room
 
-    def by_habits(self, step: str, habits: Sequence[Habit], start: Start, others: Sequence[str]) -> dict[str, Array]:
+    def by_habits(self, step: str, habits: Habits, start: Start, others: Sequence[str]) -> dict[str, Array]:
         """What the step (and others before it) give by each habit, (habits, ...). start: as written, or in full."""
-        lines = habits_of(habits)
         in_full = start == IN_FULL
         given: dict[str, Any] = {}
         for name, numbers in self.hand.items():
             if not in_full or numbers.half is not None:
-                value = Rounded.given(numbers.value, lines)
+                value = Rounded.given(numbers.value, habits)
                 # What was left blank follows from the habit, too.
                 given[name] = value if numbers.blank is None else Partly(value, ~numbers.blank)
-        inputs = {name: Rounded.given(x, lines) for name, x in self.frame.at.inputs.items()}
+        inputs = {name: Rounded.given(x, habits) for name, x in self.frame.at.inputs.items()}
         # Where somebody wrote e^s or its sum, the weights come of these, kept in full or not.
         stepwise = any(STEPS.find(name).on_request for name in self.hand)
-        at = self._read(inputs, given, self._between(lines, in_full), stepwise=stepwise)
+        at = self._read(inputs, given, self._between(habits, in_full), stepwise=stepwise)
         return {name: self._lines(name, self._target(at, name), len(habits)) for name in (step, *others)}
 
     # -- states -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _bounded(self) -> State:
+        """The right numbers, each with what float arithmetic may be off."""
+        return self._box_state({}, {})
 
     def _state(self, start: Start) -> State:
         key = (start, self.shifted)
@@ -198,10 +206,10 @@ class Carried:
         by_root, itself = habits.lines("root"), habits.lines("scale")
         if root is None or not (by_root.size or itself.size):
             return scale
-        scales = np.full(len(habits.habits), float(scale))
-        scales[itself] = habits.rounded(np.full(1, scale), itself, "scale")
+        scales = np.full(len(habits), float(scale))
+        scales[itself] = habits.rounded(np.full(1, scale), "scale")
         # The temperature is a number of the problem: only the root of d_k is the hand's own.
-        scales[by_root] = 1 / (habits.rounded(np.full(1, root), by_root, "root") * temperature)
+        scales[by_root] = 1 / (habits.rounded(np.full(1, root), "root") * temperature)
         return Rounded(scales, habits)
 
     # -- the form of Frame -----------------------------------------------------------------------------------------
@@ -224,7 +232,7 @@ def _top(logits: Any, over: Array) -> Any:
     """What exponentials are shifted by: the row's largest."""
     if isinstance(logits, Rounded):
         shifted = logits.habits
-        everywhere = habits_of([Habit(shifted=True)] * len(shifted.habits))
+        everywhere = habits_of([Habit(shifted=True)] * len(shifted))
         top = forms.shift(Rounded(logits.value, everywhere), over)
         return Rounded(top.value, shifted)
     if isinstance(logits, Box):

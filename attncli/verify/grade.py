@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from attncli.lazy import Array, np
 from attncli.verify.carried import Base
@@ -11,6 +12,7 @@ from attncli.verify.verdicts import AGREES, BLANK, FOLLOWS, LAST_PLACE, TRUNCATE
 from attncli.verify.written import CALCULATOR, Written, room_of
 
 _SINGLE = 2.0**-22  # of the largest number of a row: what single precision may be off
+_JUMP = 1e-6  # of a number: what is farther off is no noise of floats but a jump, where the core's own number counts
 _SIX = 6  # significant digits, from which on a number may have been computed in single precision
 
 
@@ -18,17 +20,17 @@ _SIX = 6  # significant digits, from which on a number may have been computed in
 class Grade:
     """One step that is being marked. codes: an index of VERDICTS for each cell, WRONG as long as nothing explains it.
 
-    exact: the right numbers; room: what these may be off in floats. shares: whether its rows sum to 1 (of `hidden`
-    cells, which nobody rounds, apart). base: what explains the step, where that is not the right numbers.
-    adjusted: where a number is one unit off so that its row sums to 1.
+    exact: the right numbers. noise: computes what these may be off in floats, which takes longer than most tests.
+    shares: whether its rows sum to 1 (of `hidden` cells, which nobody rounds, apart). base: what explains the step,
+    where that is not the right numbers. adjusted: where a number is one unit off so that its row sums to 1.
     """
 
     written: Written
     exact: Array
     hidden: Array | None
     shares: bool
+    noise: Callable[[], Array]
     codes: Array = field(init=False)
-    room: Array | float = 0.0
     base: Base | None = None
 
     def __post_init__(self) -> None:
@@ -46,10 +48,25 @@ class Grade:
     def is_done(self) -> bool:
         return not self.open.any()
 
-    def agree(self, room: Array) -> None:
+    @cached_property
+    def room(self) -> Array:
+        """What the right numbers may be off in floats: at most _JUMP of each."""
+        room = self.noise()
+        return np.where(np.isfinite(room), np.clip(room, 0, self._most), 0)
+
+    @cached_property
+    def _most(self) -> Array:
+        return _JUMP * np.maximum(1, np.abs(self.exact))
+
+    def with_room(self, test: Callable[[Array | float], Array]) -> Array:
+        """A test that takes what numbers may be off; this is computed only where it may change the answer."""
+        without = test(0.0)
+        return without if np.array_equal(without, test(self._most)) else test(self.room)
+
+    def agree(self) -> None:
         """Take into account what the right numbers may be off in floats."""
-        self.room = room
-        self.codes[self.open & self.written.agrees(self.exact, room)] = AGREES
+        agrees = self.with_room(lambda room: self.written.agrees(self.exact, room))
+        self.codes[self.open & agrees] = AGREES
 
     def follow(self, bases: Iterator[Base], *, adjusts: bool) -> None:
         """Cells that one base for the whole step gives; adjusts: or all but one of a row that was made to sum to 1."""
@@ -72,7 +89,7 @@ class Grade:
     def given_by(self, base: Base) -> Array:
         """Where a base gives what is written."""
         if base.is_point:
-            agrees = self.written.agrees(base.low, self.room)
+            agrees = self.with_room(lambda room: self.written.agrees(base.low, room))
             if self.written.half is not None:
                 agrees = agrees | ((self.written.half > 0) & self.written.meets(base.low, base.high))
             return agrees
@@ -90,7 +107,7 @@ class Grade:
         is_one = np.abs(h.sum(axis=-1, keepdims=True) - 1) < 1e-6 * coarsest
         if not is_one.any():
             return None
-        agrees = self.written.agrees(x, self.room)
+        agrees = self.with_room(lambda room: self.written.agrees(x, room))
         rounded = np.where(agrees, h, self.written.to_unit(x))
         was_off = np.abs(rounded.sum(axis=-1, keepdims=True) - 1) > 0.5 * u.min(axis=-1, keepdims=True, initial=1)
         one_off = ~agrees & (np.abs(np.abs(h - rounded) - u) <= 1e-6 * u)
@@ -110,7 +127,8 @@ class Grade:
         best: Array | None = None
         for base in bases:
             x = base.low
-            if not base.is_point:
+            near = np.abs(h - x) <= 2 * u + self._most
+            if not base.is_point or not (asked & near).any():
                 continue
             is_cut = self.written.truncated(x, self.room) & ~self.written.blank
             above = np.sign(x) * h > np.abs(x) + room_of(u, h, x) + self.room + CALCULATOR * u
@@ -129,15 +147,18 @@ class Grade:
         """Where h is 1 - 1e-20 cut to 0.99: a softmax over several keys never reaches 1, though its double does."""
         h, u = self.written.value, self.written.unit
         several = np.broadcast_to(counts, self.exact.shape).sum(axis=-1, keepdims=True) > 1
-        is_one = self.exact >= 1 - room_of(u, h, self.exact) - self.room
-        short = several & is_one & (np.abs(h + u - 1) <= 1e-6 * u)
-        self.codes[self.open & short] = TRUNCATED
+        short = self.open & several & (np.abs(h + u - 1) <= 1e-6 * u)
+        if short.any():
+            is_one = self.exact >= 1 - room_of(u, h, self.exact) - self.room
+            self.codes[short & is_one] = TRUNCATED
 
     def last_place(self) -> None:
         """Six or more digits, and one unit off in the last place, or single precision's noise."""
         h, u, exact = self.written.value, self.written.unit, self.exact
+        long = self.open & (self.written.digits >= _SIX)
+        if not long.any():
+            return
         one_off = np.abs(h - self.written.to_unit(exact)) <= u * (1 + 1e-6) + self.room
         finite = np.where(np.isfinite(exact), np.abs(exact), 0)
         noise = np.abs(h - exact) <= _SINGLE * finite.max(axis=-1, keepdims=True, initial=0) + self.room
-        found = (self.written.digits >= _SIX) & (one_off | noise)
-        self.codes[self.open & found] = LAST_PLACE
+        self.codes[long & (one_off | noise)] = LAST_PLACE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
-from attncli.arithmetic.habits import Habit
+from attncli.arithmetic.habits import Habit, Habits, habits_of
 
 _MOST = 6  # from seven places on it was no hand, but single precision, that rounded on the way
 _HOWS = ("half-even", "half-up", "cut")
@@ -68,10 +68,25 @@ def _together(e_places: Sequence[int]) -> Iterator[RoundingHypothesis]:
     yield from (step.on(root) for root in roots for step in steps if step.habit.places != root.habit.places)
 
 
-@lru_cache(maxsize=64)
-def hypotheses(places: int) -> tuple[RoundingHypothesis, ...]:
-    """The habits of a step that is written to so many places: more places before fewer, rounding before cutting."""
-    return tuple(_hypotheses(places))
+class Hypotheses(tuple[RoundingHypothesis, ...]):
+    """Habits in the order in which they are tried."""
+
+    @cached_property
+    def habits(self) -> Habits:
+        """To be computed at once."""
+        return habits_of([each.habit for each in self])
+
+
+@lru_cache(maxsize=256)
+def hypotheses(places: int, way: RoundingHypothesis | None = None) -> Hypotheses:
+    """The habits of a step that is written to so many places: more places before fewer, rounding before cutting.
+
+    way: the habit found so far, which is tried first, and what goes with it last.
+    """
+    if way is None:
+        return Hypotheses(_hypotheses(places))
+    alone = hypotheses(places)
+    return Hypotheses([way, *alone, *(each.on(way) for each in alone if each.goes_with(way))])
 
 
 def _hypotheses(places: int) -> Iterator[RoundingHypothesis]:

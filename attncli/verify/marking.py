@@ -94,7 +94,7 @@ class Marking:
         """Mark all parts of one step, and let the later ones start from it."""
         frame, written = self.frame, self.sheet[step]
         shares = step in _SHARES and frame.sums_to_one
-        grade = Grade(written, frame.exact(step), frame.is_hidden(step), shares)
+        grade = Grade(written, frame.exact(step), frame.is_hidden(step), shares, lambda: self._carried.room(step))
         reason = "" if grade.is_done else self._explain(step, grade)
         if written.whole and not written.fits(grade.exact) and self._meant_as_points(step):
             off = np.abs(written.value - grade.exact) > room_of(written.unit, written.value, grade.exact)
@@ -107,7 +107,7 @@ class Marking:
 
     def _explain(self, step: str, grade: Grade) -> str:
         """Look for what gives the cells that are not right, simplest first; the habit that does, in words."""
-        grade.agree(self._carried.room(step))
+        grade.agree()
         adjusts = self.first_wrong is None
         if not grade.is_done:
             grade.follow(self._bases(step, grade), adjusts=adjusts)
@@ -154,7 +154,7 @@ class Marking:
             return
         self._carried.shifted = True
         right = Carried(self.frame, {}, shifted=True).base(step, IN_FULL)
-        other = Grade(grade.written, grade.exact, grade.hidden, False)
+        other = Grade(grade.written, grade.exact, grade.hidden, False, grade.noise)
         if right is not None:
             other.follow((base for base in [right, *self._bases(step, grade)] if base), adjusts=False)
         gained = int(grade.open.sum()) - int(other.open.sum())
@@ -303,7 +303,7 @@ class Marking:
             return False
         before = {name: each for name, each in self._carried.hand.items() if self._order(name) < self._order(first)}
         trial, written = Carried(self.frame, self.uncertain, before), self.sheet[first]
-        for start in (AS_WRITTEN, IN_FULL):
+        for start in (AS_WRITTEN, IN_FULL) if before else (IN_FULL,):
             base = trial.base(first, start)
             if base is None:
                 continue

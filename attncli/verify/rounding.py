@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attncli.errors import AttnError
 from attncli.lazy import Array, np
 from attncli.verify.carried import AS_WRITTEN, IN_FULL, Base, Carried, Start
 from attncli.verify.grade import Grade
-from attncli.verify.habits import RoundingHypothesis, hypotheses
+from attncli.verify.habits import Hypotheses, RoundingHypothesis, hypotheses
 from attncli.verify.written import Written
 
 _LARGEST = 20_000  # numbers of a step: beyond that no hand calculated it, and the search would take seconds
@@ -49,9 +48,7 @@ def habit_of(
     places = int(np.rint(-np.log10(used.min())))
     if not 0 <= places <= _DIGITS:
         return None
-    tried: Sequence[RoundingHypothesis] = hypotheses(places)
-    if way is not None:
-        tried = [way, *tried, *(each.on(way) for each in tried if each.goes_with(way))]
+    tried = hypotheses(places, way)
     asides: list[Found] = []
     for start in (AS_WRITTEN, IN_FULL) if carried.hand else (AS_WRITTEN,):
         consistent = {name: each for name, each in earlier.items() if start == IN_FULL}
@@ -66,7 +63,7 @@ def _search(
     carried: Carried,
     step: str,
     grade: Grade,
-    tried: Sequence[RoundingHypothesis],
+    tried: Hypotheses,
     start: Start,
     consistent: dict[str, Written],
     adjusts: bool,
@@ -75,10 +72,12 @@ def _search(
 ) -> tuple[Found, bool] | None:
     """The simplest habit that gives every cell (True), else one that gives all but a slip (False)."""
     try:
-        given = carried.by_habits(step, [each.habit for each in tried], start, list(consistent))
+        given = carried.by_habits(step, tried.habits, start, list(consistent))
     except AttnError:  # a function that cannot be read so
         return None
     x = given[step]
+    if _is_far(grade.written, x):
+        return None
     by_cutting = np.array([cuts or each.habit.how == "cut" for each in tried])
     match = _matches(grade.written, x, by_cutting, rounds_up)
     adjusted = grade.adjusted_by(x) if adjusts else None
@@ -96,7 +95,14 @@ def _search(
     return Found(tried[chosen], base, explained[chosen], of_rows), bool(every.any())
 
 
-def _all_but_one(grade: Grade, tried: Sequence[RoundingHypothesis], explained: Array) -> int:
+def _is_far(written: Written, x: Array) -> bool:
+    """Whether every habit leaves several numbers more than two units off, which nothing excuses: most mistakes do."""
+    near = np.abs(written.value - x) <= 2 * written.unit + 1e-9 * np.abs(x)
+    far = ~(near | written.blank) & np.isfinite(x)
+    return bool((far.sum(axis=tuple(range(1, x.ndim))) > 1).all())
+
+
+def _all_but_one(grade: Grade, tried: Hypotheses, explained: Array) -> int:
     """The first habit that gives every cell but one, a slip: where at least two others would else be wrong; or one,
     and whole steps were rounded to the very places of this one. -1 where there is none.
     """
