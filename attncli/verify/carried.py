@@ -243,5 +243,7 @@ def _top(logits: Any, over: Array) -> Any:
 
 def _spread(x: Array, shape: tuple[int, ...]) -> Array:
     """In the form of `Frame`: with the axes of sequences in front."""
+    if x.shape == shape:
+        return x
     x = x.reshape((1,) * (len(shape) - x.ndim) + x.shape)
     return np.broadcast_to(x, shape)

@@ -23,6 +23,7 @@ from attncli.problem.numbers import decimal_spelling
 _DECIMAL = re.compile(r"[+-]?[0-9]*(?:[.,]([0-9]*))?(?:[eE]([+-]?[0-9]+))?")
 _TENTHS = re.compile(r"[+-]?[0-9]+/1(0+)")
 _EPSILON = 2.0**-52
+_LARGEST = 1e300  # of which infinity is as far as of any number
 CALCULATOR = 1e-6  # of a unit: what numbers may be off that are read off a display
 
 
@@ -128,8 +129,8 @@ def cut(h: Array, u: Array, x: Array, room: Array | float = 0.0) -> Array:
 
 def room_of(u: Array, h: Array, x: Array) -> Array:
     """What float arithmetic may be off, where nothing more exact is known."""
-    largest = np.maximum(np.abs(h), np.abs(x))
-    return 1e-12 * u + 64 * _EPSILON * np.where(np.isfinite(largest), largest, 0)
+    largest = np.minimum(np.maximum(np.abs(h), np.abs(x)), _LARGEST)
+    return 1e-12 * u + 64 * _EPSILON * largest
 
 
 def as_written(
