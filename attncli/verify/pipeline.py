@@ -38,12 +38,9 @@ class Pipeline:
         """A step, or q, k, v; KeyError where this problem has no such step."""
         if name in ("q", "k", "v") and name not in self.steps:
             return self.frame.split(name.upper(), self.steps[name.upper()])
-        if name in ("exp", "sum", "lse") and name not in self.steps:
-            exponentials: Array = self.steps["exp"] if "exp" in self.steps else np.exp(self.logits)
-            total: Array = exponentials.sum(axis=-1, keepdims=True)
-            total = total + np.exp(self.at["sink"]) if has_sink(self.at) else total
-            made: dict[str, Array] = {"exp": exponentials, "sum": total, "lse": np.log(total)}
-            return made[name]
+        if name not in self.steps and STEPS.find(name).on_request and self.at.has(name):
+            kept = {each: x for each, x in self.steps.items() if STEPS.find(each).on_request}
+            return self._stacked(name, self.at.with_given({"logits": self.logits, **kept})[name])
         return self.steps[name]
 
     def __contains__(self, name: str) -> bool:
