@@ -65,7 +65,7 @@ class Options(TypedDict, total=False):
     kv_heads: int | None
     score: str | Mapping[str, Any] | tuple[str, Mapping[str, Any]] | Callable[..., Any] | None
     param: Mapping[str, Any] | None
-    scale: float | str | None
+    scale: Any
     temperature: float | str | None
     d_k: int | None
     softcap: float | str | None

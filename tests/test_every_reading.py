@@ -69,6 +69,8 @@ BEGIN: dict[str, dict[str, Any]] = {
 }
 SETTING: dict[str, dict[str, Any]] = {
     "scale": {"scale": 0.3},
+    "scales of heads": {"scale": [0.3, -1.2], "heads": 2},
+    "scales of queries": {"scale": [[0.3], [1], [-1], [2]]},
     "temperature": {"temperature": 1.5},
     "softcap": {"softcap": 1.2},
     "bias": {"bias": numbers(N, M)},

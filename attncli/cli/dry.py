@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attncli.engine.memory import in_words, memory_available
-from attncli.errors import AttnError
+from attncli.errors import AttnError, shortened
 from attncli.escapes import shown
 from attncli.pipeline.logits import is_scaled, key_width, scales_by_width
 from attncli.pipeline.trace import NAMED_STEPS, Trace
@@ -107,6 +107,10 @@ def _said(value: object) -> str:
 
 def _scale(problem: Problem, plan: Plan) -> str:
     """What multiplies the scores, and what it is made of."""
+    if isinstance(problem.scale, Matrix):
+        numbers = problem.scale.array
+        each = "query" if numbers.ndim == 2 and numbers.shape[1] == 1 < numbers.shape[0] else "head"
+        return f"one a {each}: {shortened(', '.join(f'{number:.9g}' for number in numbers.flat))}"
     if problem.scale is not None:
         return f"{problem.scale:.9g}"
     d_k = key_width(plan.at) if scales_by_width(plan.at) else 0

@@ -9,7 +9,7 @@ import math
 from functools import partial
 from typing import Any
 
-from attncli.errors import InputError, Opaque, ShapeError, UsageError
+from attncli.errors import InputError, Opaque, ShapeError, UsageError, many, there_are
 from attncli.lazy import Array, np
 from attncli.pipeline import positions  # noqa: F401  (steps are registered in the order of the pipeline)
 from attncli.pipeline.biases import all_biases, has_bias, table_of_bias
@@ -131,7 +131,9 @@ def scales_by_width(at: State) -> bool:
 
 def applied_scale(at: State) -> Any:
     """What the scores are multiplied by here: 1 where nothing scales them, or they begin scaled."""
-    return at["scale"] if at.has("scaled") and at.begin != "scaled" else 1.0
+    if not at.has("scaled") or at.begin == "scaled":
+        return 1.0
+    return at.config.scale if at.has("scales") else at["scale"]
 
 
 def key_width(at: State) -> int:
@@ -176,14 +178,33 @@ def root(at: State) -> Any:
 
 @value("scale", "fact", per_head=False)
 def scale(at: State) -> Any:
-    """The given scale, or 1/sqrt(d_k) where the score is scaled by width, over the temperature."""
+    """The given scale, or 1/sqrt(d_k) where the score is scaled by width, over the temperature; 1 beside `scales`."""
     config = at.config
+    if at.has("scales"):
+        return 1.0
     if config.scale is not None:
         return _checked(at, config.scale)
     factor: Any = 1.0
     if scales_by_width(at):
         factor = 1 / at["root"] if at.is_given("root") else inverse_root(key_width(at)) if key_width(at) else 1.0
     return _checked(at, factor if config.temperature is None else factor / config.temperature)
+
+
+@value("scales", "table", when=lambda at: isinstance(at.config.scale, np.ndarray), settings=("scale",))
+def scales(at: State) -> Any:
+    """One scale a head or a query, as they broadcast to (H, n, m). Raises ShapeError for other heads or queries."""
+    given = np.asarray(at.config.scale, dtype=np.float64)
+    column = given.ndim == 2 and given.shape[1] == 1 < given.shape[0]
+    if given.ndim > 2 or (given.ndim == 2 and 1 not in given.shape):
+        shape = " x ".join(map(str, given.shape))
+        raise ShapeError(f"scale is {shape}", hint="a row is one scale a head, a column one a query")
+    count, what = (at.shape.n, "query") if column else (at.heads, "head")
+    if given.size not in (1, count):
+        one = "a column is one a query, a row one a head" if column else "a row is one a head, a column one a query"
+        raise ShapeError(f"scale has {many(given.size, 'number')}, but {there_are(count, what)}", hint=one)
+    for number in given.flat:
+        _checked(at, number)
+    return at.as_number(given.reshape((-1, 1) if column else (-1, 1, 1)))
 
 
 def _told_scale(at: State) -> tuple[str, str]:
@@ -214,6 +235,8 @@ def _told_scale(at: State) -> tuple[str, str]:
 )
 def scaled(at: State) -> Any:
     """scores x scale: for scaled-dot, and where a scale or temperature was given."""
+    if at.has("scales"):
+        return within_support(at, at.before("scaled") * at["scales"])
     by_width = at.config.scale is None and scales_by_width(at)
     width = key_width(at) or 1 if by_width else None
     return within_support(at, scaled_by(at.before("scaled"), at.scalar(at["scale"]), width, at.config.temperature))

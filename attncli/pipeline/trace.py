@@ -71,7 +71,7 @@ class Trace:
     attention: str = "attend"
     layout: str = "rows"
     score: dict[str, Any] = field(default_factory=lambda: {"name": SCORES.default.name})
-    scale: float = 1.0
+    scale: float | Array = 1.0
     mask: list[str] = field(default_factory=list)
     normalizer: str = field(default_factory=lambda: NORMALIZERS.default.name)
     sums_to_one: bool = True

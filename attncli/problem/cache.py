@@ -85,6 +85,12 @@ class Plan:
         """Which of these keys the query at that position sees: broadcasts to (*batch, H, 1, keys)."""
         return self.masks.visible(slice(at, at + 1), keys)
 
+    def scale(self, at: int) -> float | Array | None:
+        """The scale of the query at that position, where there is one a query."""
+        scale = self.rules.scale
+        is_column = isinstance(scale, np.ndarray) and scale.ndim == 2 and len(scale) == self.n > 1
+        return float(scale[at, 0]) if is_column else scale  # type: ignore[index]
+
     def more(self, at: int) -> Mapping[str, Any]:
         """What steps and biases are told at that position: where its query and the keys so far stand in the whole."""
         more = self.rules.more
@@ -156,7 +162,7 @@ class Cache:
     def step(self, at: int, traces: Mapping[str, Trace]) -> tuple[Trace, Row]:
         """Compute the query at that position, counted from 0; traces: of this step, of stages before this one."""
         end = self.plan.existing(at) - self.plan.past
-        rules = replace(self.plan.rules, masks=self._masks(at), more=self.plan.more(at))
+        rules = replace(self.plan.rules, masks=self._masks(at), scale=self.plan.scale(at), more=self.plan.more(at))
         try:
             trace = compute(self._inputs(at, end, traces), rules)
         except AttnError as error:

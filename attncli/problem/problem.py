@@ -45,7 +45,7 @@ class Problem:
     heads: int | None = None
     kv_heads: int | None = None
     score: ScoreChoice | None = None
-    scale: float | None = None
+    scale: float | Matrix | None = None
     temperature: float | None = None
     d_k: int | None = None
     softcap: float | None = None
@@ -149,7 +149,7 @@ class Problem:
         """What the core is told besides the arrays. Raises UsageError for parameters that do not fit."""
         return AttentionConfig(
             score=self.score_spec(),
-            scale=self.scale,
+            scale=_plain(self.scale),
             temperature=self.temperature,
             d_k=self.d_k,
             softcap=self.softcap,

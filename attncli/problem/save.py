@@ -71,7 +71,8 @@ def problem_document(problem: Problem, archive: str) -> tuple[dict[str, Any], di
     document |= _labels(problem)
     document |= {name: writer.matrix(name, matrix) for name, matrix in problem.inputs.items()}
     document |= writer.score(problem)
-    plain = ("scale", "temperature", "d_k", "softcap", "heads", "kv_heads", "dtype")
+    document["scale"] = writer.said("scale", problem.scale)
+    plain = ("temperature", "d_k", "softcap", "heads", "kv_heads", "dtype")
     document |= {name: getattr(problem, name) for name in plain}
     document |= {name: writer.said(name, value) for name, value in problem.more.items()}
     document["mask"] = [writer.mask(choice) for choice in problem.masks] or None

@@ -196,8 +196,8 @@ _TABLE = (
     ),
     Field(
         "scale",
-        "number",
-        "multiplies the scores: scores = S * f(q, k)",
+        "numbers",
+        "multiplies the scores: S * f(q, k); a row is one a head, a column one a query",
         _RULES,
         "--scale",
         "S",

@@ -26,7 +26,7 @@ def meta(trace: Trace) -> dict[str, Any]:
         "attention": trace.attention,
         "layout": trace.layout,
         "score": trace.score,
-        "scale": trace.scale,
+        "scale": trace.scale if isinstance(trace.scale, float) else trace.scale.tolist(),
         "mask": trace.mask,
         "query_labels": list(trace.query_labels),
         "key_labels": list(trace.key_labels),

@@ -50,7 +50,8 @@ class Frame:
         self.joined: bool = at.layout.joined
         self.heads = at.heads
         self.key_heads = at.layout.key_heads if self.joined else 1
-        self.scale = self.trace.scale
+        # No number where there is one a head, so that no mistake takes it for one.
+        self.scale: float = self.trace.scale if isinstance(self.trace.scale, float) else np.nan
         self.normalizer = at.normalizer
         self.sequences = max(array.ndim - self._own_axes(name) for name, array in self.trace.steps.items())
         self.n, self.m = at.shape.n, at.shape.m

@@ -52,8 +52,8 @@ class Magnitudes:
 
     @property
     def scale(self) -> float:
-        """What multiplies the scores."""
-        return float(self.blocked.scale)
+        """What multiplies the scores; of several, that farthest from 0."""
+        return float(max(np.ravel(self.blocked.scale), key=abs))
 
     @property
     def largest(self) -> Array:

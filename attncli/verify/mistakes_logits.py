@@ -13,7 +13,7 @@ from attncli.verify.mistakes import Change, Changes, mistake, number
 
 
 def _scaled(given: Given, factor: float, text: str) -> Changes:
-    if given.has_scale and abs(factor - given.scale) > 1e-9 * abs(factor):
+    if given.has_scale and not abs(factor - given.scale) <= 1e-9 * abs(factor):
         yield Change({"scaled": given["scores"] * factor}, text)
 
 
@@ -27,6 +27,8 @@ def _root(given: Given, width: str, what: str) -> Changes:
 
 
 def _right(given: Given) -> str:
+    if np.isnan(given.scale):
+        return "multiplied by the scales of the heads or queries"
     d_k = given.widths.get("d_k")
     if d_k and abs(given.scale - d_k**-0.5) < 1e-12:
         return f"by sqrt(d_k) = {number(d_k**0.5)}"
