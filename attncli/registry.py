@@ -22,6 +22,7 @@ class Setting:
     (a matrix, or named ones). low, high: an integer's. choices: the names that it may take.
     check: what is wrong with a number, and what mends it; None if nothing is.
     needs: settings of which one must be there for it to have an effect.
+    common: whether --help tells it; --help-all tells all.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Setting:
     high: int | None = None
     panel: str = "Attention"
     needs: tuple[str, ...] = ()
+    common: bool = False
 
 
 # The settings that entries bring along, by name, as they are registered.

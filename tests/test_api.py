@@ -34,10 +34,10 @@ def test_importing_the_package_costs_nothing():
 
 def test_keywords_are_the_flags_names():
     """What reads, shows and writes files on the command line has no keyword."""
-    flags = set(re.findall(r"^  --([a-z-]+)", call("cross", "--help").out, re.MULTILINE))
-    flags |= set(re.findall(r"^  --([a-z-]+)", call("attend", "--help").out, re.MULTILINE))
-    only_there = {"help", "show", "precision", "rounding", "top", "stats", "format", "force", "save-problem", "dry-run",
-                  "quiet", "expect", "rounded-inputs", "stdin-format"}  # fmt: skip
+    flags = set(re.findall(r"^  --([a-z-]+)", call("cross", "--help-all").out, re.MULTILINE))
+    flags |= set(re.findall(r"^  --([a-z-]+)", call("attend", "--help-all").out, re.MULTILINE))
+    only_there = {"help", "help-all", "show", "precision", "rounding", "top", "stats", "format", "force",
+                  "save-problem", "dry-run", "quiet", "expect", "rounded-inputs", "stdin-format"}  # fmt: skip
     assert {keyword.replace("_", "-") for keyword in Options.__annotations__} == flags - only_there
     assert get_type_hints(Options)
 

@@ -197,7 +197,7 @@ def test_list_schema_help_completion_and_messages(
         assert json.dumps(next(iter(said))) in schema if kind in ("step", "bias") else name in schema
         option, value = arguments
         if kind in ("step", "bias"):
-            assert option in cli("attend", "--help").out
+            assert option in cli("attend", "--help-all").out
             assert option in complete("attncli attend --")
             misspelt = cli("run", "missing.yaml", option[:-1] + "x")
         else:

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from attncli import __version__
 from attncli.cli import console
@@ -83,7 +83,27 @@ def _completion(option: str, shell: str) -> int:
 
 
 class PanelCommand(TyperCommand):
-    """A command whose help lists the options in groups, in plain text: `[mask]` and `:x:` stand as written."""
+    """A command whose help lists the options in groups, in plain text: `[mask]` and `:x:` stand as written.
+
+    --help leaves out what few need, --help-all nothing.
+    """
+
+    def __init__(self, *names: Any, **attributes: Any) -> None:
+        super().__init__(*names, **attributes)
+        self._help_all = TyperOption(
+            param_decls=["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=self._show_all,
+            help="Show every option and exit.",
+        )  # fmt: skip
+        self._everything = False
+
+    def get_params(self, ctx: Any) -> Any:
+        return [*super().get_params(ctx), self._help_all]
+
+    def _show_all(self, ctx: Any, parameter: Any, asked: bool) -> None:
+        if asked and not ctx.resilient_parsing:
+            self._everything = True
+            console.write(ctx.get_help())
+            ctx.exit()
 
     def make_parser(self, ctx: Any) -> Any:
         parser: Any = super().make_parser(ctx)
@@ -108,15 +128,26 @@ class PanelCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
+        rare = 0
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            is_argument = parameter.param_type_name == "argument"
-            if record is not None:
-                panel = getattr(parameter, "rich_help_panel", None) or ("Arguments" if is_argument else "Options")
-                panels.setdefault(panel, []).append(record)
+            of_table = getattr(parameter, "rich_help_panel", None)
+            if of_table and not (self._everything or _is_common(parameter.name)):
+                rare += 1
+            elif record is not None:
+                own = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                panels.setdefault(of_table or own, []).append(record)
         for panel, records in panels.items():
             with formatter.section(panel):
                 formatter.write_dl(records, col_max=24)
+        if rare:
+            formatter.write(f"\n{rare} more options: {ctx.command_path} --help-all\n")
+
+
+def _is_common(name: str) -> bool:
+    from attncli.problem.settings import FIELDS
+
+    return FIELDS[name].common
 
 
 class LazyCommand(TyperCommand):
@@ -164,6 +195,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="A command-line attention calculator: every step, every convention, every mistake named.",
     epilog="A matrix is a file (.npy .npz .csv .tsv .txt .yaml .json), data.npz::NAME, - for standard input, "
     "or inline: '[[1, 0], [0, 1]]'. Exit status: 0 done, 1 a check found a difference, 2 wrong usage or input, "
@@ -175,7 +207,13 @@ app = typer.Typer(
 def root(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Tell the version and stop."),
+    help_all: bool = typer.Option(False, "--help-all", help="Tell the topics of `attncli help`, too."),
 ) -> None:
+    if help_all:
+        from attncli.cli.help_ import command
+
+        command()
+        raise typer.Exit()
     if version:
         from attncli.engine.kernel import available
 

@@ -47,7 +47,7 @@ def command(
     resume: Annotated[bool, typer.Option("--resume", help="keep results that are there for the same problem")] = False,
     force: Annotated[bool, typer.Option("--force", help="replace results that exist")] = False,
     jobs: Annotated[
-        int, typer.Option("--jobs", metavar="N", min=1, help="processes, where there is work for them")
+        int, typer.Option("--jobs", metavar="N", min=1, help="processes at work [default: 1]", show_default=False)
     ] = 1,
     dask: Annotated[
         str | None, typer.Option("--dask", metavar="ADDRESS|local", help="compute on a Dask cluster (extra: dask)")
@@ -58,20 +58,13 @@ def command(
 
     attncli batch 'homework/*.yaml' -o results/
 
-    A folder is searched for .yaml, .yml and .json, not further down. A file may hold a list under problems:, of which
-    each gets a result by its name: (or by number). Numbers under expect: are checked. The summary is printed, and
-    written to DIR/summary.csv; without -o nothing else is.
+    A folder is searched for .yaml, .yml and .json, not further down. Each problem of a list under problems: gets a
+    result by its name: (or by number). Numbers under expect: are checked. The summary is printed, and written to
+    DIR/summary.csv; without -o nothing else is.
 
-    A list of jobs says in each row what is different from a common problem:
+    A list of jobs, see `attncli help problem-files`:
 
     attncli batch jobs.csv --problem base.yaml -o results/
-
-    Its columns are options by name (scale, mask, wq or W_Q ...; files are looked up beside the list), `name` names the
-    result, `problem` another common problem; an empty cell says nothing. In YAML: problem: base.yaml, and under jobs: a
-    list such as {name: warm, temperature: 2}.
-
-    Exit status: 3 if the machine failed, else 2 if a problem was bad (the others are computed all the same), else 1 if
-    a check failed, else 0.
     """
     from attncli.batch.jobs import find
     from attncli.batch.run import run

@@ -202,6 +202,7 @@ def _usage(problem: BaseException) -> UsageError:
     if type(problem).__name__ == "NoSuchOption" and option:
         known = [name for parameter in context.command.params for name in parameter.opts] if context else []
         known = [name for name in known if name.startswith("-")]
+        see = see.replace("--help", "--help-all") if context and context.parent else see
         close = nearest(option, [*known, "--help"])
         # Asking every command takes as long as all need to start: only for an option that some of them may have.
         others = _commands_with(option, context) if close is None or option in _flags() else []

@@ -62,7 +62,7 @@ def _parameter(field: Field) -> inspect.Parameter:
 
 def _help(field: Field) -> str:
     facts = ["repeatable"] if field.repeatable else []
-    if field.default:
+    if field.default not in ("", "none"):
         facts.append(f"default: {field.default}")
     return f"{field.help} [{'; '.join(facts)}]" if facts else field.help
 

@@ -90,6 +90,7 @@ class Field:
     choices: the names that it may take, read anew each time, so that what was registered at run time is among them.
     check: a number's own rule. low, high: an integer's. in_file: whether it may stand in a problem file.
     family: reads a name with its parameter, as top:2, where names may have one; raises InputError.
+    common: whether --help tells it; --help-all tells all.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Field:
     repeatable: bool = False
     in_file: bool = True
     family: Callable[[str, Place | str | None], object] | None = None
+    common: bool = False
 
     @cached_property
     def python(self) -> str:
@@ -119,8 +121,8 @@ class Field:
         return self.flag or self.name
 
 
-def _matrix(name: str, help: str, flag: str | None = None, *, keyword: str = "", panel: str = "Matrices") -> Field:
-    return Field(name, "matrix", help, panel, flag, "MATRIX", keyword=keyword)
+def _matrix(name: str, help: str, flag: str | None = None, *, keyword: str = "", common: bool = False) -> Field:
+    return Field(name, "matrix", help, "Matrices", flag, "MATRIX", keyword=keyword, common=common)
 
 
 _READ, _RULES, _SHOW = "Reading", "Attention", "Showing and writing"
@@ -131,10 +133,10 @@ _TABLE = (
     _matrix("Q", "queries", keyword="Q"),
     _matrix("K", "keys", keyword="K"),
     _matrix("V", "values", keyword="V"),
-    _matrix("W_Q", "weight matrix of the queries; left out: identity", "--wq"),
-    _matrix("W_K", "weight matrix of the keys; left out: identity", "--wk"),
-    _matrix("W_V", "weight matrix of the values; left out: identity", "--wv"),
-    _matrix("W_O", "weight matrix of the output; left out: identity", "--wo"),
+    _matrix("W_Q", "weight matrix of the queries; left out: identity", "--wq", common=True),
+    _matrix("W_K", "weight matrix of the keys; left out: identity", "--wk", common=True),
+    _matrix("W_V", "weight matrix of the values; left out: identity", "--wv", common=True),
+    _matrix("W_O", "weight matrix of the output; left out: identity", "--wo", common=True),
     _matrix("b_Q", "bias of the queries' projection; left out: 0", "--bq"),
     _matrix("b_K", "bias of the keys' projection; left out: 0", "--bk"),
     _matrix("b_V", "bias of the values' projection; left out: 0", "--bv"),
@@ -158,11 +160,12 @@ _TABLE = (
     Field(
         "layout",
         "choice",
-        "a token is a row or a column, of inputs and steps alike",
+        "a token is a row or a column",
         _RULES,
         "--layout",
         default="rows",
         choices=_fixed("rows", "columns"),
+        common=True,
     ),
     Field(
         "weight_layout",
@@ -173,7 +176,7 @@ _TABLE = (
         default="in-out for rows, out-in for columns",
         choices=_fixed("in-out", "out-in"),
     ),
-    Field("heads", "integer", "split Q, K and V into H heads", _RULES, "--heads", "H", "1", low=1),
+    Field("heads", "integer", "split Q, K and V into H heads", _RULES, "--heads", "H", "1", low=1, common=True),
     Field(
         "kv_heads",
         "integer",
@@ -184,25 +187,37 @@ _TABLE = (
         "H",
         low=1,
     ),
-    Field("score", "score", "the score function f(q, k)", _RULES, "--score", "NAME", "scaled-dot", choices=_scores),
+    Field(
+        "score",
+        "score",
+        "the score function f(q, k)",
+        _RULES,
+        "--score",
+        "NAME",
+        "scaled-dot",
+        choices=_scores,
+        common=True,
+    ),
     Field(
         "param",
         "parameters",
-        "a parameter of the score: a number or a matrix",
+        "a parameter of the score",
         _RULES,
         "--param",
         "NAME=VALUE",
         repeatable=True,
+        common=True,
     ),
     Field(
         "scale",
         "numbers",
-        "multiplies the scores: S * f(q, k); a row is one a head, a column one a query",
+        "multiplies the scores; a row is one a head, a column one a query",
         _RULES,
         "--scale",
         "S",
         "1/sqrt(d_k) for scaled-dot, else 1",
         check=finite,
+        common=True,
     ),
     Field(
         "temperature",
@@ -237,13 +252,14 @@ _TABLE = (
     Field(
         "mask",
         "masks",
-        "which keys a query sees; of several, where each lets it",
+        "which keys a query sees",
         _RULES,
         "--mask",
         "SPEC",
         "none",
         choices=_masks,
         repeatable=True,
+        common=True,
     ),
     Field(
         "mask_value",
@@ -267,13 +283,14 @@ _TABLE = (
     Field(
         "normalizer",
         "choice",
-        "what turns a row of scores into weights",
+        "makes scores into weights",
         _RULES,
         "--normalizer",
         "NAME",
         "softmax",
         choices=_normalizers,
         family=_read_normalizer,
+        common=True,
     ),
     Field(
         "like",
@@ -284,6 +301,7 @@ _TABLE = (
         "NAME",
         "none",
         choices=_profiles,
+        common=True,
     ),
     Field(
         "dtype",
@@ -304,20 +322,21 @@ _TABLE = (
     Field(
         "tokens",
         "tokens",
-        "labels of the queries: words, or @FILE with one a line",
+        "labels of the queries: words or @FILE",
         _READ,
         "--tokens",
         "WORDS",
-        "from the files, else q1 q2 ...",
+        "from files",
+        common=True,
     ),
     Field(
         "key_tokens",
         "tokens",
-        "labels of the keys: words, or @FILE with one a line",
+        "labels of the keys: words or @FILE",
         _READ,
         "--key-tokens",
         "WORDS",
-        "from the files, else k1 k2 ...",
+        "from files",
     ),
     Field(
         "separator",
@@ -353,11 +372,12 @@ _TABLE = (
     Field(
         "expect",
         "expect",
-        "mark hand-calculated numbers of this step afterwards",
+        "mark hand-calculated numbers",
         _READ,
         "--expect",
         "STEP=FILE",
         repeatable=True,
+        common=True,
     ),
     Field(
         "rounded_inputs",
@@ -366,17 +386,18 @@ _TABLE = (
         _READ,
         "--rounded-inputs",
     ),
-    Field("show", "steps", "the steps to show, in a comma list, or all", _SHOW, "--show", "STEPS", "weights,output"),
+    Field("show", "steps", "steps to show: a,b or all", _SHOW, "--show", "STEPS", "weights,output", common=True),
     Field(
         "precision",
         "integer",
-        "decimals of tables, markdown, latex, html",
+        "decimals shown; files have all",
         _SHOW,
         "--precision",
         "N",
         "4",
         low=0,
         high=17,
+        common=True,
     ),
     Field(
         "rounding",
@@ -387,23 +408,32 @@ _TABLE = (
         default="half-even",
         choices=_fixed("half-even", "half-up"),
     ),
-    Field("top", "integer", "instead of tables: the K keys that each query looks at most", _SHOW, "--top", "K", low=1),
+    Field("top", "integer", "only the K keys that each query looks at most", _SHOW, "--top", "K", low=1, common=True),
     Field("stats", "flag", "mean and variance of the scores, entropy of the weights", _SHOW, "--stats"),
     Field(
-        "format", "choice", "how results are printed", _SHOW, "--format", "FORMAT", "table", choices=_offered("format")
+        "format",
+        "choice",
+        "how results are printed",
+        _SHOW,
+        "--format",
+        "FORMAT",
+        "table",
+        choices=_offered("format"),
+        common=True,
     ),
     Field(
         "output",
         "text",
-        "write results here; the suffix gives the format",
+        "write files, by suffix",
         _SHOW,
         "-o",
         "[STEP=]PATH",
         keyword="output",
         repeatable=True,
         in_file=False,
+        common=True,
     ),
-    Field("force", "flag", "replace files that exist", _SHOW, "--force", in_file=False),
+    Field("force", "flag", "replace files that exist", _SHOW, "--force", in_file=False, common=True),
     Field(
         "save_problem",
         "text",
@@ -413,7 +443,15 @@ _TABLE = (
         "PATH",
         in_file=False,
     ),
-    Field("dry_run", "flag", "shapes, steps and memory; nothing is computed", _SHOW, "--dry-run", in_file=False),
+    Field(
+        "dry_run",
+        "flag",
+        "shapes, steps and memory; nothing is computed",
+        _SHOW,
+        "--dry-run",
+        in_file=False,
+        common=True,
+    ),
     Field("quiet", "flag", "no notes", _SHOW, "--quiet", in_file=False),
     Field("title", "text", "what the problem is about", "File"),
     Field("name", "text", "the name of a stage", "File"),
@@ -441,7 +479,7 @@ class Fields(Mapping[str, Field]):
             flag = "--" + setting.name.replace("_", "-")
             field = Field(setting.name, setting.kind, setting.help, setting.panel, flag, setting.metavar or "VALUE",
                           setting.default, choices=setting.choices, check=setting.check or finite, low=setting.low,
-                          high=setting.high)  # fmt: skip
+                          high=setting.high, common=setting.common)  # fmt: skip
             made = self._brought[setting.name] = setting, field
         return made[1]
 

@@ -94,18 +94,43 @@ def test_schema_is_an_object(cli: Cli) -> None:
 
 
 def test_help_of_every_command(cli: Cli) -> None:
+    """A screen or two: the options that most need; -h is the same."""
     overview = cli("--help")
     assert overview.status == 0
+    assert cli("-h").out == overview.out
     for name in COMMANDS:
         assert re.search(rf"^  {name} ", overview.out, re.MULTILINE)
         result = cli(name, "--help")
         assert (result.status, result.err) == (0, "")
         assert result.out.startswith(f"Usage: attncli {name}")
         assert max(map(len, result.out.splitlines())) <= 80
+        assert len(result.out.splitlines()) <= 55
+        assert cli(name, "-h").out == result.out
 
 
-def test_help_names_every_option(cli: Cli) -> None:
-    text = cli("attend", "--help").out
+def options_in(text: str) -> set[str]:
+    return set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.MULTILINE))
+
+
+def test_help_counts_what_it_leaves_to_help_all(cli: Cli) -> None:
+    for name in COMMANDS:
+        short, full = cli(name, "--help").out, cli(name, "--help-all").out
+        assert options_in(short) <= options_in(full)
+        left = re.search(r"^(\d+) more options: attncli (\w+) --help-all$", short, re.MULTILINE)
+        assert len(options_in(full) - options_in(short)) == (int(left[1]) if left else 0)
+        assert left is None or left[2] == name
+        assert "more options" not in full
+    assert {"--mask", "--heads", "--show", "--output"} <= options_in(cli("attend", "--help").out)
+
+
+def test_help_all_of_the_program_tells_the_topics(cli: Cli) -> None:
+    assert cli("--help-all").out == cli("help").out
+
+
+def test_help_all_names_every_option(cli: Cli) -> None:
+    result = cli("attend", "--help-all")
+    assert (result.status, result.err) == (0, "")
+    text = result.out
     others = ("show", "precision", "rounding", "top", "stats", "format", "force", "save-problem", "dry-run", "quiet",
               "expect", "rounded-inputs", "stdin-format")  # fmt: skip
     for name in (*Options.__annotations__, *others):
@@ -133,9 +158,13 @@ def test_version_tells_the_engine(cli: Cli, asked: str, monkeypatch: pytest.Monk
         (("atend",), "attncli: unknown command 'atend'", "did you mean 'attend'?"),
         (("self", "[[1]]", "--scal", "2"), "attncli: no such option: --scal", "did you mean --scale?"),
         (("self", "[[1]]", "--wQ", "w"), "attncli: no such option: --wQ", "did you mean --wq?"),
-        (("self", "[[1]]", "-x"), "attncli: no such option: -x", "`attncli self --help` tells what there is"),
+        (("self", "[[1]]", "-x"), "attncli: no such option: -x", "`attncli self --help-all` tells what there is"),
         (("self", "[[1]]", "--prec", "2"), "attncli: no such option: --prec", "did you mean --precision?"),
-        (("self", "[[1]]", "--all"), "attncli: no such option: --all", "  `attncli self --help` tells what there is"),
+        (
+            ("self", "[[1]]", "--all"),
+            "attncli: no such option: --all",
+            "  `attncli self --help-all` tells what there is",
+        ),
         (("show", "x", "--steps", "2"), "attncli: `attncli show` has no option --steps", "`attncli decode` has it"),
         (("decode", "x", "--top", "2"), "attncli: `attncli decode` has no option --top", "`attncli run` have it"),
         (("--verison",), "attncli: no such option: --verison", "did you mean --version?"),
