@@ -131,14 +131,17 @@ def is_terminal(stream: TextIO | None = None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def width() -> int | None:
-    """How many columns standard output has: COLUMNS if it is a positive number, else the terminal's; None: no end."""
+def width(stream: TextIO | None = None) -> int | None:
+    """How many columns standard output (or another stream) has.
+
+    COLUMNS if it is a positive number, else the terminal's; None: no end.
+    """
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit() and int(columns) > 0:
         return int(columns)
-    if is_terminal():
+    if is_terminal(stream):
         try:
-            return os.get_terminal_size(sys.stdout.fileno()).columns or None
+            return os.get_terminal_size((stream or sys.stdout).fileno()).columns or None
         except OSError:
             return None
     return None
@@ -181,6 +184,8 @@ def _say(prefix: str, text: str, hint: str | None = None) -> None:
     message = "\n  ".join(map(shown, lines))
     if sys.stderr is None:
         return
+    if is_terminal(sys.stderr):  # which would break a long line within a word
+        message = _folded(message, width(sys.stderr))
     try:
         if sys.stdout is not None:
             sys.stdout.flush()  # a note that follows a table stands below it, also where both go to one file
@@ -191,6 +196,19 @@ def _say(prefix: str, text: str, hint: str | None = None) -> None:
         sys.stderr.flush()
     except OSError:
         pass  # nobody is there to read it
+
+
+def _folded(message: str, width: int | None) -> str:
+    """The message with lines that fit, broken at blanks alone."""
+    if width is None or all(len(line) <= width for line in message.split("\n")):
+        return message
+    from textwrap import wrap
+
+    folded = (
+        wrap(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False) or [line]
+        for line in message.split("\n")
+    )
+    return "\n".join(line for lines in folded for line in lines)
 
 
 def _usage(problem: BaseException) -> UsageError:

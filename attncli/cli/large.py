@@ -53,7 +53,9 @@ class ByBlocks:
         self.format = options.get("format", "table")
         entry = RENDERERS.find(self.format)
         steps: list[str] = []
-        if prints and self.top is None:
+        if self.top is not None:
+            steps = shared.beside_top(options, self.plan)
+        elif prints:
             steps = shared.shown(options, self.plan) or default_steps(self.plan, entry.shows)
         for address in steps:
             self.plan.part(address)  # one that does not exist is told now
@@ -103,10 +105,13 @@ class ByBlocks:
     def pieces(self) -> Iterator[str | bytes]:
         """What is printed."""
         look = shared.look_of(self.problem.options)
+        if self.shown:
+            yield from render(self._table(), self.shown, look, self.format)
+            yield "\n" if self.top is not None else ""
         if self.top is not None:
             yield from told(self._top(self.top, look), self.format)
         elif self.shown:
-            yield from render(self._table(), self.shown, look, self.format)
+            pass
         elif self.printed_by_rows():
             yield from self._printed_by_rows(self.data[0])
         elif self.data:

@@ -152,6 +152,9 @@ def results(problem: Problem, trace: Trace, beside: Mapping[str, Any] | None = N
     if options.get("top") is not None:
         from attncli.report.top import top
 
+        if steps := beside_top(options, trace):
+            yield from render(trace, steps, look, options.get("format", "table"))
+            yield "\n"
         yield from told(top(trace, options["top"], look, listed(options)), options.get("format"))
     else:
         pieces = render(trace, shown(options, trace), look, options.get("format", "table"), beside)
@@ -189,6 +192,11 @@ def listed(options: dict[str, Any]) -> list[str]:
     """The weights of which --top lists the largest: all, or those parts that --show names."""
     steps = [step for step in options.get("show") or () if step.partition("[")[0] == "weights"]
     return steps or ["weights"]
+
+
+def beside_top(options: dict[str, Any], trace: Trace) -> list[str]:
+    """The steps that --show names beside --top: all but the weights, which are listed, have their tables."""
+    return [step for step in shown(options, trace) or () if step.partition("[")[0] != "weights"]
 
 
 def expected(problem: Problem) -> CheckResult | None:
@@ -252,7 +260,7 @@ def _steps(problem: Problem, outputs: Outputs, prints: bool) -> list[str] | None
     if not prints or wanted is None:
         return wanted
     if options.get("top") is not None:
-        wanted.append("weights")
+        wanted += ["weights", *(options.get("show") or ())]
     elif options.get("show") is not None:
         wanted += options["show"]
     elif RENDERERS.find(options.get("format", "table")).shows == "all":

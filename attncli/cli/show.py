@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attncli.problem.matrix import Matrix
     from attncli.report.look import Look
 
+_GAP = "  "
 _READING = ("separator", "decimal", "header", "labels", "stdin_format", "quiet")
 
 
@@ -104,6 +105,7 @@ def lines(title: str, matrix: Matrix, look: Look) -> Iterator[str]:
 
 def _table(array: Array, matrix: Matrix, look: Look) -> Iterator[str]:
     from attncli.report.look import pad, widths
+    from attncli.report.table import span
 
     rows, columns = (_ends(count) for count in array.shape)
     cells = [[_cell(array, i, j, look) for j in columns] for i in rows]
@@ -113,9 +115,30 @@ def _table(array: Array, matrix: Matrix, look: Look) -> Iterator[str]:
         shown = [_label(matrix.row_labels, i, look) for i in rows]
         for row, label in zip(cells, [""] * (len(cells) - len(shown)) + shown, strict=True):
             row.insert(0, label)
+    labels = int(matrix.row_labels is not None)
     sizes = [max(widths(list(column))) for column in zip(*cells, strict=True)]
-    for row in cells:
-        yield "  " + "  ".join(pad(cell, size, right=True) for cell, size in zip(row, sizes, strict=True))
+    parts = _side_by_side(sizes[labels:], look.width and look.width - sum(size + len(_GAP) for size in sizes[:labels]))
+    for part in parts:
+        if len(parts) > 1:
+            yield f"{_GAP}columns {span([columns[j] for j in part])} of {array.shape[1]}"
+        at = [*range(labels), *(labels + j for j in part)]
+        for row in cells:
+            yield "".join(_GAP + pad(row[j], sizes[j], right=True) for j in at)
+
+
+def _side_by_side(sizes: list[int], room: int | None) -> list[list[int]]:
+    """The columns in parts that fit the room, where there is no end of it in one."""
+    if room is None:
+        return [[*range(len(sizes))]]
+    parts: list[list[int]] = [[]]
+    taken = 0
+    for j, size in enumerate(sizes):
+        taken += len(_GAP) + size
+        if parts[-1] and taken > room:
+            parts.append([])
+            taken = len(_GAP) + size
+        parts[-1].append(j)
+    return parts
 
 
 def _ends(count: int) -> list[int | None]:
@@ -130,4 +153,4 @@ def _label(labels: list[str], at: int | None, look: Look) -> str:
 
 
 def _cell(array: Array, i: int | None, j: int | None, look: Look) -> str:
-    return look.gap if i is None or j is None else str(array[i, j].item())
+    return look.gap if i is None or j is None else str(array[i, j])  # the shortest text that its type reads back

@@ -115,7 +115,9 @@ def _shown(
     for number, (name, each) in enumerate(steps.items()):
         if entry.shows != "last":
             yield f"{chr(10) * bool(number)}{_heading(look_of(options).label(name), format)}\n\n"
-        problem = replace(solved[name].problem, options={**options, "show": each})
+        # --top takes the place of the tables that nobody asked for.
+        asked = each if options.get("top") is None or options.get("show") else ["weights"]
+        problem = replace(solved[name].problem, options={**options, "show": asked})
         yield from results(problem, solved[name].trace)
 
 

@@ -211,7 +211,7 @@ _TABLE = (
     Field(
         "scale",
         "numbers",
-        "multiplies the scores; a row is one a head, a column one a query",
+        "multiplies the scores; one, one a head or one a query",
         _RULES,
         "--scale",
         "S",

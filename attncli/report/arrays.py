@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from attncli.report.look import Look
+from attncli.report.look import Look, told_apart
 from attncli.report.numbers import percent
 from attncli.report.sheet import Sheet
 from attncli.verify.verdicts import ArrayMark, CellMark, StepMark
@@ -22,7 +22,7 @@ def sheet_of_array(step: StepMark, look: Look) -> Sheet:
         title=step.step,
         size=" x ".join(map(str, step.hand.shape)),
         caption=whole(step),
-        row_labels=[look.label(where(cell)) for cell in worst],
+        row_labels=[look.label(where(step, cell)) for cell in worst],
         column_labels=COLUMNS,
         cells=[_cells(step, cell) for cell in worst],
         rows=list(range(len(worst))),
@@ -50,7 +50,7 @@ def first_wrong(step: StepMark, cell: CellMark, look: Look) -> str:
     """The first wrong cell of an array in a sentence, and how many there are."""
     assert step.array is not None
     array, right, *_ = _cells(step, cell)
-    told = f"{step.step} has {array} at {look.label(where(cell))}, where {right} is right"
+    told = f"{step.step} has {array} at {look.label(where(step, cell))}, where {right} is right"
     are = "is" if step.array.outside == 1 else "are"
     told += f"; {_outside(step.array)} {are} outside the tolerance"
     if step.array.largest < math.inf:
@@ -62,10 +62,11 @@ def _outside(array: ArrayMark) -> str:
     return f"{array.outside} of {array.size} numbers ({percent(array.outside, array.size)})"
 
 
-def where(cell: CellMark) -> str:
+def where(step: StepMark, cell: CellMark) -> str:
     """`cat, sat`; in front of it sequence and head where there are any."""
-    leading = ",".join(map(str, cell.at[:-2]))
-    return f"{leading + ' ' if leading else ''}{cell.row}, {cell.column}"
+    *leading, row, column = cell.at
+    place = f"{told_apart(step.row_labels)[row - 1]}, {told_apart(step.column_labels)[column - 1]}"
+    return f"{','.join(map(str, leading))} {place}" if leading else place
 
 
 def _cells(step: StepMark, cell: CellMark) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from attncli.escapes import shown
@@ -70,6 +72,18 @@ class Look(NamedTuple):
 
         right_to_left = any(bidirectional(character) in ("R", "AL", "AN") for character in text)
         return f"{_ISOLATE}{text}{_POP}" if right_to_left else text
+
+
+def told_apart(labels: Sequence[str]) -> list[str]:
+    """Labels of which each names one place: of those that stand more than once the second is `the#2`."""
+    if len(set(labels)) == len(labels):
+        return [*labels]
+    counts, so_far = Counter(labels), Counter[str]()
+    told = []
+    for label in labels:
+        so_far[label] += 1
+        told.append(f"{label}#{so_far[label]}" if counts[label] > 1 else label)
+    return told
 
 
 def widths(texts: list[str]) -> list[int]:

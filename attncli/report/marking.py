@@ -115,7 +115,7 @@ def corrections(step: StepMark, wrong: Sequence[CellMark], look: Look) -> Sheet:
         title=f"wrong in {step.step}",
         size=f"{len(wrong)} number{'s' * (len(wrong) != 1)}{more}",
         caption="right is what the inputs give, follows what the hand's own earlier numbers give",
-        row_labels=[look.label(where(cell)) for cell in listed],
+        row_labels=[look.label(where(step, cell)) for cell in listed],
         column_labels=["hand", "right", "follows"],
         cells=cells,
         rows=list(range(len(listed))),
@@ -142,9 +142,9 @@ def sentence(result: CheckResult, look: Look) -> str:
     if step.array is not None:
         told = f"{head}wrong: {first_wrong(step, cell, look)}"
     else:
-        follows = _follows(step, cell, look)
-        told = f"{head}wrong: the first slip is in {step.step} at {look.label(where(cell))}: {_written(step, cell)}, "
-        told += f"where {follows} follows from the hand's own numbers"
+        follows, place = _follows(step, cell, look), look.label(where(step, cell))
+        told = f"{head}wrong: the first slip is in {step.step} at {place}: {_written(step, cell)}, where {follows} "
+        told += "follows from the hand's own numbers"
         right = _right(step, cell, look)
         if right != follows:
             told += f" ({right} would be right)"

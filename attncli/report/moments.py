@@ -6,10 +6,10 @@ from attncli.lazy import Array, np
 
 
 class Moments:
-    """Mean and variance (of the population) of all scores, some rows (r, m) after the other.
+    """Mean and variance (of the population) of all visible scores, some rows (r, m) after the other.
 
-    -inf, a key out of a kernel's reach, is left out. Without any number both are NaN; NaN or +inf among the scores
-    gives what arithmetic gives. size: how many scores there are; left_out: how many of these are -inf.
+    -inf, a key out of a kernel's reach, is left out, too. Without any number both are NaN; NaN or +inf among the scores
+    gives what arithmetic gives. size: how many scores there are; left_out: how many of these are hidden.
     """
 
     def __init__(self) -> None:
@@ -17,9 +17,10 @@ class Moments:
         self.mean = float("nan")
         self._squares = float("nan")  # of the distances from the mean
 
-    def add(self, scores: Array) -> None:
+    def add(self, scores: Array, hidden: Array | None = None) -> None:
         """Count these too (Chan, Golub, LeVeque 1979: two means and sums of squares make one)."""
-        within = scores[~np.isneginf(scores)].astype(np.float64)
+        seen = scores.ravel() if hidden is None else scores[~hidden]
+        within = seen[~np.isneginf(seen)].astype(np.float64)
         before = self.size - self.left_out
         self.size += scores.size
         self.left_out += scores.size - within.size

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from attncli.lazy import Array, np
 from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import Trace
-from attncli.report.look import Look, pad, widths
+from attncli.report.look import Look, pad, told_apart, widths
 from attncli.report.moments import Moments, entropy
 from attncli.report.numbers import spell_one
 from attncli.report.sheet import part_name
@@ -21,7 +21,7 @@ SCORED = tuple(each.name for each in STEPS.of_line("logits") if each.moments)
 
 
 def stats(trace: Trace, look: Look) -> Iterator[str]:
-    """Lines: mean and variance of the scores before and after scaling, entropy (nats) of each row of weights.
+    """Lines: mean and variance of the visible scores before and after scaling, entropy (nats) of each row of weights.
 
     Each head of each sequence for itself, under a line such as `sequence 1, head 2`.
     """
@@ -51,7 +51,7 @@ def stats_of_blocks(blocks: Iterable[Rows], trace: Trace, look: Look) -> Iterato
     for address, steps, hidden in blocks:
         moments, entropies = sections.setdefault(address, ({}, []))
         for name in steps.keys() & {*SCORED}:
-            moments.setdefault(name, Moments()).add(steps[name])
+            moments.setdefault(name, Moments()).add(steps[name], hidden)
         if known:
             entropies += _entropies(steps["weights"], hidden)
     for number, (address, (moments, entropies)) in enumerate(sections.items()):
@@ -60,7 +60,7 @@ def stats_of_blocks(blocks: Iterable[Rows], trace: Trace, look: Look) -> Iterato
             yield head
         yield from (_told(name, moments[name], look) for name in SCORED if name in moments)
         if known:
-            yield from _listed(trace.labels(address)[trace.layout == "columns"], entropies, look)
+            yield from _listed(told_apart(trace.labels(address)[trace.layout == "columns"]), entropies, look)
         else:
             yield f"entropy: not defined, weights after {trace.normalizer} need not sum to 1"
 
@@ -68,7 +68,7 @@ def stats_of_blocks(blocks: Iterable[Rows], trace: Trace, look: Look) -> Iterato
 def _told(name: str, moments: Moments, look: Look) -> str:
     mean, variance = (spell_one(x, look.precision, look.rounding) for x in (moments.mean, moments.variance))
     out, size = moments.left_out, moments.size
-    return f"{name}: mean {mean}, variance {variance}{f', {out} of {size} at -inf left out' if out else ''}"
+    return f"{name}: mean {mean}, variance {variance}{f', {out} of {size} hidden, left out' if out else ''}"
 
 
 def _entropies(weights: Array, hidden: Array | None) -> list[float | None]:

@@ -80,7 +80,7 @@ def draw(sheet: Sheet, look: Look) -> Iterator[str]:
     parts = blocks(sheet, look.width)
     for block in parts:
         if len(parts) > 1:
-            yield from wrapped(f"columns {_span(sheet, block)} of {sheet.of[1]}", look)
+            yield from wrapped(f"columns {span([sheet.columns[j] for j in block.columns])} of {sheet.of[1]}", look)
         yield from _box(sheet, block, look)
     note = sheet.left_out()
     if note:
@@ -96,9 +96,8 @@ def _heading(sheet: Sheet, look: Look) -> list[str]:
     return [bold(line) for line in plain]
 
 
-def _span(sheet: Sheet, block: Block) -> str:
-    """`1-7`, or `1-5, 96-100` where those in between are left out."""
-    shown = [sheet.columns[j] for j in block.columns]
+def span(shown: list[int | None]) -> str:
+    """`1-7`, or `1-5, 96-100` where those in between are left out, of positions from 0."""
     runs: list[list[int]] = [[]]
     for position in shown:
         if position is None:

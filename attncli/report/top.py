@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from attncli.errors import UsageError
 from attncli.lazy import Array, np
 from attncli.pipeline.trace import Trace
-from attncli.report.look import Look
+from attncli.report.look import Look, told_apart
 from attncli.report.numbers import spell
 from attncli.report.sheet import expand, part_name
 
@@ -36,7 +36,7 @@ def top_of_blocks(
             name = part_name(trace, address)
             yield from ([""] if name and last else [])
             yield from ([name] if name else [])
-            queries, keys = trace.labels(address)[:: -1 if trace.layout == "columns" else 1]
+            queries, keys = map(told_apart, trace.labels(address)[:: -1 if trace.layout == "columns" else 1])
             last = address
         if hidden is None:
             hidden = np.zeros(weights.shape, dtype=bool)

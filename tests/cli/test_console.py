@@ -136,3 +136,23 @@ def test_a_closed_standard_output_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys, "stdout", None)
     with pytest.raises(MachineError, match="closed"):
         console.write("text")
+
+
+def test_a_terminal_gets_notes_broken_at_blanks(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "causal: the scores are 2 x 3, not square; aligned top-left"
+    monkeypatch.setenv("COLUMNS", "30")
+    for terminal in (True, False):
+        monkeypatch.setattr(sys, "stderr", Stream(terminal))
+        console.notes([text])
+        told = sys.stderr.getvalue()
+        assert " ".join(told.split()) == f"note: {text}"
+        assert (max(map(len, told.splitlines())) <= 30) == terminal
+
+
+def test_a_terminal_gets_long_words_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr(sys, "stderr", Stream(True))
+    console.error(InputError("the file holds no matrix", place="a/" * 30 + "x.yaml", hint="is that meant? " * 4))
+    lines = sys.stderr.getvalue().splitlines()
+    assert any("a/" * 30 + "x.yaml:" in line for line in lines)
+    assert lines[-1].startswith("    ")

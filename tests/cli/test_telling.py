@@ -43,6 +43,28 @@ def test_show_lists_the_arrays_of_an_archive_and_shows_one_exactly(cli: Cli, tmp
     assert re.search(r"cube: 2 x 1 x 1, float64\n +\[1\]\n +1.0\n +\[2\]\n", cli("show", f"{path}::cube").out)
 
 
+def test_show_has_the_digits_of_the_type(cli: Cli, tmp_path: Path) -> None:
+    """The shortest text that reads back to the number in its own type."""
+    for dtype in (np.float16, np.float32, np.float64):
+        np.save(tmp_path / "x.npy", np.array([[0.1, 1 / 3]], dtype=dtype))
+        shown = cli("show", tmp_path / "x.npy").out.splitlines()[1].split()
+        assert shown[0] == "0.1"
+        assert dtype(shown[1]) == dtype(1 / 3)
+        assert len(shown[1]) == {np.float16: 6, np.float32: 10, np.float64: 18}[dtype]
+
+
+def test_show_folds_into_parts_of_columns(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savetxt(tmp_path / "x.csv", np.arange(90.0).reshape(3, 30), fmt="%.4f", delimiter=",")
+    wide = [line.split() for line in cli("show", tmp_path / "x.csv").out.splitlines()[1:]]
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = cli("show", tmp_path / "x.csv").out.splitlines()[1:]
+    assert max(map(len, lines)) <= 60
+    heads = [line.strip() for line in lines if "columns" in line]
+    assert (heads[0].partition("-")[0], heads[-1][-8:]) == ("columns 1", "30 of 30"), heads
+    rows = [line.split() for line in lines if "columns" not in line]
+    assert [[cell for part in rows[row::3] for cell in part] for row in range(3)] == wide
+
+
 def test_show_of_a_problem_gives_its_matrices_those_of_other_files_too(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "w.csv").write_text("5,6\n")
     problem = tmp_path / "p.yaml"

@@ -49,6 +49,13 @@ def test_table(marks: Marks) -> None:
     assert "slip.yaml: wrong: the first slip is in weights at it, dog: 0.37, where 0.2689 follows" in flat(done)
 
 
+def test_labels_that_stand_twice_are_told_apart(marks: Marks) -> None:
+    text = "tokens: [b, a]\nkey_tokens: [the, the]\nscores: [[0, 0], [0, 0]]\nexpect: {weights: [[~, ~], [0.5, 0.4]]}\n"
+    done = marks({"slip.yaml": text})
+    assert "│ a, the#2 │" in done.out
+    assert "the first slip is in weights at a, the#2: 0.4, where" in flat(done)
+
+
 @pytest.mark.parametrize("format", ["table", "plain", "markdown", "latex"])
 def test_every_text_format_tells_the_wrong_number(marks: Marks, format: str) -> None:
     assert "0.37!" in marks({"slip.yaml": SLIP}, "--format", format).out

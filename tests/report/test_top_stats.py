@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from shown import A00, BASE, call, text_of
+
+from tests.inside import large_from
+
+LARGER = {"Q": np.linspace(0.1, 1, 100)[:, None], "K": np.linspace(0, 1, 100)[:, None], "mask": "window:*,*"}
 
 
 def top(problem: dict[str, Any], count: int, *options: object) -> list[str]:
@@ -49,6 +54,32 @@ def test_top_of_heads_and_sequences() -> None:
     assert top(problem, 1, "--show", "weights[2,1]") == ["sequence 2, head 1", "the: the 0.4011", "cat: cat 0.4011"]
 
 
+def test_labels_that_stand_twice_are_told_apart() -> None:
+    problem = {
+        "weights": [[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]],
+        "tokens": ["the", "the"],
+        "key_tokens": ["the", "a", "the"],
+    }
+    assert top(problem, 2) == ["the#1: the#1 0.5000, a 0.3000", "the#2: a 0.6000, the#2 0.3000"]
+    # -(0.5 ln 0.5 + 0.3 ln 0.3 + 0.2 ln 0.2) and -(0.1 ln 0.1 + 0.6 ln 0.6 + 0.3 ln 0.3)
+    assert stats(problem, "--show", "weights")[1:] == ["  the#1  1.0297", "  the#2  0.8979"]
+
+
+def test_top_stands_below_the_tables_of_other_steps() -> None:
+    text = text_of(A00, "--top", 1, "--show", "output,weights", "--format", "plain")
+    assert text.startswith("output (2 queries x 2 features)")
+    assert text.endswith("\n\nthe: the 0.4011\ncat: cat 0.4011\n")
+    assert "weights (" not in text
+
+
+def test_top_stands_below_them_also_where_a_problem_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = text_of(LARGER, "--top", 1, "--show", "scores", "--stats")
+    large_from(monkeypatch, 1)
+    assert text_of(LARGER, "--top", 1, "--show", "scores", "--stats") == small
+    assert "scores (100 queries x 100 keys)" in small
+    assert "\n\nq1: k100 " in small
+
+
 def test_top_without_keys_or_without_a_count() -> None:
     assert top({"weights": np.zeros((1, 0))}, 1) == ["q1: sees no key"]
     assert call(A00, "--top", 0).status == 2
@@ -63,8 +94,8 @@ def test_stats_before_and_after_scaling() -> None:
     scores, keep = np.array([[2.0, 4.0, 6.0], [0, 0, 0]]), np.array([[1, 1, 1], [0, 0, 0]])
     problem = {"scores": scores, "scale": 0.5, "mask": {"keep": keep}, "tokens": ["the", "cat"]}
     expected = [
-        "scores: mean 2.0000, variance 5.3333",
-        "scaled: mean 1.0000, variance 1.3333",
+        "scores: mean 4.0000, variance 2.6667, 3 of 6 hidden, left out",
+        "scaled: mean 2.0000, variance 0.6667, 3 of 6 hidden, left out",
         "entropy of each query's weights, in nats:",
         "  the  0.8324",
         "  cat  sees no key",
@@ -83,6 +114,6 @@ def test_stats_of_heads_and_of_weights_that_are_no_distribution() -> None:
         "entropy: not defined, weights after none need not sum to 1",
         "",
         "head 2",
-        "scores: mean 5.0, variance 0.0, 1 of 2 at -inf left out",
+        "scores: mean 5.0, variance 0.0, 1 of 2 hidden, left out",
         "entropy: not defined, weights after none need not sum to 1",
     ]
