@@ -21,7 +21,8 @@ class AttentionConfig:
 
     score, normalizer None: the default ones; but where a problem begins at the scores, only a scale, a
     temperature or d_k scales them.
-    scale multiplies the scores: one number, a row of one a head, or a column of one a query; a temperature t is a scale of 1/t on top of the default one.
+    scale multiplies the scores: one number, a row of one a head, or a column of one a query; a temperature t is a
+    scale of 1/t on top of the default one.
     d_k: the key width that the default scale is made of; None: that of the keys.
     more: what was said to steps and biases that bring a setting of their own.
     """

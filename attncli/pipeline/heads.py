@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attncli.errors import ShapeError
+from attncli.errors import ShapeError, many, there_are
 from attncli.lazy import np
 
 
@@ -92,6 +92,16 @@ def repeat_heads(name: str, x: Any, query_heads: int) -> Any:
     if key_heads == 0 or query_heads % key_heads:
         raise ShapeError(f"{query_heads} query heads cannot share the {key_heads} heads of {name} equally")
     return np.repeat(x, query_heads // key_heads, axis=-3)
+
+
+def one_a_head(name: str, numbers: Any, heads: int, hint: str) -> Any:
+    """One number, or one a head, as (H or 1, 1, 1). Raises ShapeError for other heads."""
+    if numbers.size not in (1, heads):
+        if heads == 1 and numbers.size == 2 and np.all(numbers == np.rint(np.abs(numbers))):
+            a, b = (f"{number:.0f}" for number in numbers.flat)
+            hint = f"one number? {a},{b} is written {a}.{b}"
+        raise ShapeError(f"{name} has {many(numbers.size, 'number')}, but {there_are(heads, 'head')}", hint=hint)
+    return numbers.reshape(-1, 1, 1)
 
 
 def spread_to(x: Any, shape: tuple[int, ...]) -> Any:

@@ -13,7 +13,7 @@ from attncli.errors import InputError, Opaque, ShapeError, UsageError, many, the
 from attncli.lazy import Array, np
 from attncli.pipeline import positions  # noqa: F401  (steps are registered in the order of the pipeline)
 from attncli.pipeline.biases import all_biases, has_bias, table_of_bias
-from attncli.pipeline.heads import broadcast_leading
+from attncli.pipeline.heads import broadcast_leading, one_a_head
 from attncli.pipeline.masking import all_of
 from attncli.pipeline.relative import asking, has_vectors, met
 from attncli.pipeline.scores import ScoreSpec, inverse_root
@@ -198,13 +198,14 @@ def scales(at: State) -> Any:
     if given.ndim > 2 or (given.ndim == 2 and 1 not in given.shape):
         shape = " x ".join(map(str, given.shape))
         raise ShapeError(f"scale is {shape}", hint="a row is one scale a head, a column one a query")
-    count, what = (at.shape.n, "query") if column else (at.heads, "head")
-    if given.size not in (1, count):
-        one = "a column is one a query, a row one a head" if column else "a row is one a head, a column one a query"
-        raise ShapeError(f"scale has {many(given.size, 'number')}, but {there_are(count, what)}", hint=one)
     for number in given.flat:
         _checked(at, number)
-    return at.as_number(given.reshape((-1, 1) if column else (-1, 1, 1)))
+    if not column:
+        return at.as_number(one_a_head("scale", given, at.heads, "a row is one a head, a column one a query"))
+    if given.size != at.shape.n:
+        raise ShapeError(f"scale has {many(given.size, 'row')}, but {there_are(at.shape.n, 'query')}",
+                         hint="a column is one scale a query, a row one a head")  # fmt: skip
+    return at.as_number(given)
 
 
 def _told_scale(at: State) -> tuple[str, str]:

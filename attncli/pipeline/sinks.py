@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attncli.errors import ShapeError, UsageError
+from attncli.errors import UsageError
 from attncli.lazy import Array, np
-from attncli.pipeline.heads import spread_to
+from attncli.pipeline.heads import one_a_head, spread_to
 from attncli.pipeline.normalizers import NormalizerEntry
 from attncli.pipeline.state import State
 from attncli.pipeline.steps import value
@@ -28,14 +28,7 @@ def sink(at: State) -> Any:
             f"sink has no effect: {at.normalizer.name} has no denominator", hint="--normalizer softmax has one"
         )
     numbers: Array = np.ravel(np.asarray(at.config.more["sink"], dtype=np.float64))
-    heads = at.heads
-    if numbers.size not in (1, heads):
-        raise ShapeError(
-            f"sink has {numbers.size} numbers, but there {'is' if heads == 1 else 'are'} {heads} "
-            f"head{'s' * (heads != 1)}",
-            hint="one number for all, or one a head",
-        )
-    return at.as_number(numbers.reshape(-1, 1, 1))
+    return at.as_number(one_a_head("sink", numbers, at.heads, "one number for all, or one a head"))
 
 
 def has_sink(at: State) -> bool:

@@ -81,8 +81,10 @@ def numbers_from_text(field: Field, text: Any, reading: Reading, place: Place | 
     if all(looks_like_number(part, decimal=reading.options.decimal) for part in parts):
         read = [check_number(field, parse_number(part, decimal=reading.options.decimal), part, None) for part in parts]
         return read[0] if len(read) == 1 else Matrix(np.array(read))
-    if names and not reading.is_matrix(text):
-        raise unknown(field.name, text.strip(), [*names, "numbers"])
+    if not reading.is_matrix(text):
+        if names:
+            raise unknown(field.name, text.strip(), [*names, "numbers"])
+        return check_number(field, parse_number(text, decimal=reading.options.decimal), text, None)
     return reading.matrix(text, place)
 
 

@@ -47,7 +47,7 @@ ONE = [
     ("V: [[1, 2], [3]]", 13, "row 2", ""),
     ("V: [[1], [x], [3]]", 11, '"x" is not a number', ""),
     ("V: [[1:30], [2], [3]]", 6, '"1:30" is not a number', ""),
-    ("scale: [1]", 8, "scale is a list", "scale: 0.5"),
+    ("temperature: [1]", 14, "temperature is a list", "temperature: 0.5"),
     ("scale: nan", 8, "finite", ""),
     ("scale: inf", 8, "finite", ""),
     ("scale: 1e400", 8, "too large", ""),

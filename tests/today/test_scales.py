@@ -44,7 +44,7 @@ def test_a_scale_a_head(n: int, steps: tuple[str, ...] | None) -> None:
 @pytest.mark.parametrize("n", [5, 300])
 @pytest.mark.parametrize("steps", [None, ("output",)])
 def test_a_scale_a_query(n: int, steps: tuple[str, ...] | None) -> None:
-    # log-n scaling (Chiang, Cholak 2022, arXiv:2202.12172): query i, which sees i + 1 keys, has log(i + 1) in its scale.
+    # log-n scaling (Chiang, Cholak 2022, arXiv:2202.12172): query i sees i + 1 keys, and log(i + 1) is in its scale.
     x = RNG.normal(size=(n, 4))
     scales = np.log(np.arange(1, n + 1))[:, None] / math.sqrt(2)
     trace = self_attention(x, heads=2, scale=scales, mask="causal", steps=steps)
@@ -90,7 +90,7 @@ def test_a_hand_that_left_them_out_is_told_so() -> None:
     ("scale", "told"),
     [
         ("1,2,3", "scale has 3 numbers, but there are 2 heads"),
-        ("[[1], [2], [3]]", "scale has 3 numbers, but there is 1 query"),
+        ("[[1], [2], [3]]", "scale has 3 rows, but there is 1 query"),
         ("[[1, 2], [3, 4]]", "scale is 2 x 2"),
         ("1,inf", "must be a finite number"),
     ],
