@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import shutil
@@ -34,6 +35,21 @@ def test_every_command_prints_what_the_readme_says(tmp_path: Path) -> None:
         bash = ["bash", "-c", command]
         result = subprocess.run(bash, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert (result.stdout + result.stderr).rstrip("\n") == expected, command
+
+
+def test_the_picture_is_what_the_terminal_shows() -> None:
+    """Else: python -m tests.picture > samples/terminal.svg"""
+    from tests.picture import picture
+
+    kept = (ROOT / "samples" / "terminal.svg").read_text(encoding="utf-8")
+    assert "](samples/terminal.svg)" in README
+    assert words(kept) == words(picture())
+    assert len(words(kept)) > 20
+
+
+def words(svg: str) -> list[str]:
+    """The text of an SVG of Rich's, without its styles."""
+    return html.unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)</text>", svg))).split()
 
 
 def test_there_are_commands_to_run() -> None:
