@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup
 
 from attncli import __version__
 from attncli.cli import console
@@ -82,28 +83,38 @@ def _completion(option: str, shell: str) -> int:
     return console.DONE
 
 
+@cache
+def _help_all() -> Any:
+    """The option --help-all, which Typer makes of a function's parameter alone."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+    def show(context: typer.Context, asked: bool) -> None:
+        if asked and not context.resilient_parsing:
+            cast(PanelCommand, context.command).everything = True
+            console.write(context.get_help())
+            raise typer.Exit()
+
+    @alone.command()
+    def holder(
+        all_of_it: bool = typer.Option(
+            False, "--help-all", help="Show every option and exit.", is_eager=True, expose_value=False, callback=show
+        ),
+    ) -> None: ...
+
+    command: Any = typer.main.get_command(alone)
+    return command.params[0]
+
+
 class PanelCommand(TyperCommand):
     """A command whose help lists the options in groups, in plain text: `[mask]` and `:x:` stand as written.
 
     --help leaves out what few need, --help-all nothing.
     """
 
-    def __init__(self, *names: Any, **attributes: Any) -> None:
-        super().__init__(*names, **attributes)
-        self._help_all = TyperOption(
-            param_decls=["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=self._show_all,
-            help="Show every option and exit.",
-        )  # fmt: skip
-        self._everything = False
+    everything = False
 
     def get_params(self, ctx: Any) -> Any:
-        return [*super().get_params(ctx), self._help_all]
-
-    def _show_all(self, ctx: Any, parameter: Any, asked: bool) -> None:
-        if asked and not ctx.resilient_parsing:
-            self._everything = True
-            console.write(ctx.get_help())
-            ctx.exit()
+        return [*super().get_params(ctx), _help_all()]
 
     def make_parser(self, ctx: Any) -> Any:
         parser: Any = super().make_parser(ctx)
@@ -132,7 +143,7 @@ class PanelCommand(TyperCommand):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             of_table = getattr(parameter, "rich_help_panel", None)
-            if of_table and not (self._everything or _is_common(parameter.name)):
+            if of_table and not (self.everything or _is_common(parameter.name)):
                 rare += 1
             elif record is not None:
                 own = "Arguments" if parameter.param_type_name == "argument" else "Options"
