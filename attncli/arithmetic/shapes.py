@@ -9,6 +9,7 @@ from attncli.arithmetic.base import Value
 from attncli.errors import Opaque, ShapeError
 from attncli.lazy import Array, np
 from attncli.pipeline import tight
+from attncli.pipeline.heads import broadcast_leading
 
 
 class Shape(Value):
@@ -146,13 +147,10 @@ class Shape(Value):
 
 def broadcast(what: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common shape. Raises ShapeError where there is none. what: the operation, for the message."""
-    found: list[int] = []
-    for place in range(-max(map(len, shapes), default=0), 0):
-        sizes = {shape[place] for shape in shapes if -place <= len(shape)} - {1}
-        if len(sizes) > 1:
-            raise ShapeError(f"{what}: shapes {' and '.join(map(str, shapes))} do not fit together")
-        found.append(sizes.pop() if sizes else 1)
-    return tuple(found)
+    try:
+        return broadcast_leading(*shapes)
+    except ValueError as error:
+        raise ShapeError(f"{what}: shapes {error}") from None
 
 
 def _changed(shape: tuple[int, ...], axis: int, size: int) -> Shape:

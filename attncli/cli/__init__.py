@@ -18,6 +18,10 @@ def main() -> int:
     """Run the program on sys.argv; gives the exit status."""
     # Start-up time: the collector finds nothing while modules are imported, and nothing that matters at the very end.
     gc.set_threshold(100_000, 20, 100)
+    if not sys.warnoptions:  # what a warning of NumPy or Python meant is a note; -W and PYTHONWARNINGS ask for them
+        import warnings
+
+        warnings.simplefilter("ignore")
     status = call(sys.argv[1:], ends=True)
     _leave(status)
     return status

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attncli.report.look import Look
 
 _GAP = "  "
+_LARGE = 1 << 28  # bytes
 _READING = ("separator", "decimal", "header", "labels", "stdin_format", "quiet")
 
 
@@ -57,11 +58,12 @@ def _arrays(file: str, options: ReadOptions, stdin: Callable[[], bytes]) -> tupl
     """Every matrix of a file by name; of a problem file also those that it names in other files.
 
     First, whether they are to be listed, without their numbers: those of an archive or of a result of attncli.
+    An array of an archive that is large when unpacked is unpacked where it is named.
     """
     from attncli.problem.formats import described, read_all
 
     archived = described(file)
-    if archived is not None and len(archived) > 1:
+    if archived is not None and (len(archived) > 1 or any(each.array.nbytes > _LARGE for each in archived.values())):
         return True, archived
     if "::" in file or file.lstrip().startswith("[") or Path(file).suffix.lower() not in (".yaml", ".yml", ".json"):
         return False, read_all(file, options, stdin=stdin)

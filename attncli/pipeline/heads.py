@@ -59,8 +59,16 @@ def with_past(name: str, past: Any, now: Any, heads: int | None) -> Any:
 
 
 def broadcast_leading(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shapes broadcast together; equal ones, which is most of the time, without asking NumPy."""
-    return shapes[0] if len({*shapes}) == 1 else np.broadcast_shapes(*shapes)
+    """The shapes broadcast together, also where no array could be so large. Raises ValueError."""
+    if len({*shapes}) == 1:  # which is most of the time
+        return shapes[0]
+    found: list[int] = []
+    for place in range(-max(map(len, shapes), default=0), 0):
+        sizes = {shape[place] for shape in shapes if -place <= len(shape)} - {1}
+        if len(sizes) > 1:
+            raise ValueError(f"{' and '.join(map(str, shapes))} do not fit together")
+        found.append(sizes.pop() if sizes else 1)
+    return tuple(found)
 
 
 def common_leading(arrays: Mapping[str, Any], tail: int = 2) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ def whole_numbers(name: str, argument: Any, *, negative: bool = False) -> list[i
         if not is_whole(number):
             raise UsageError(f"{name}: {number:g} is not a whole number", hint=f"as in {_example(name)}")
         if number < 0 and not negative:
-            raise UsageError(f"{name}: {number:g} is negative", hint="counting starts at 0")
+            raise UsageError(f"{name}: {number:g} is negative", hint=f"counting starts at 0, as in {_example(name)}")
         if abs(number) > _LARGEST:
             raise UsageError(
                 f"{name}: {number:g} is too large to be told from its neighbours",

@@ -65,7 +65,7 @@ def window(shape: ScoreShape, limits: list[int | str]) -> Predicate:
     takes="numbers or array",
     parse=as_numbers,
     spec="lengths:3,2 | lengths:FILE",
-    example="lengths:3,2",
+    example="lengths:2",
     drawn=lambda n, m: f"lengths:{m - m // 3}",
 )
 def lengths(shape: ScoreShape, numbers: Array) -> Predicate:
@@ -168,7 +168,8 @@ def prefix(shape: ScoreShape, argument: list[int]) -> Predicate:
 
 def _one(name: str, argument: list[int], m: int) -> int:
     if len(argument) != 1 or not 0 <= argument[0] <= m:
-        raise UsageError(f"{name}:{','.join(map(str, argument))} does not fit {m} keys", hint=f"one number in 0..{m}")
+        what = f"{name}:{','.join(map(str, argument))} does not fit {m} keys"
+        raise UsageError(what, hint=f"one number in 0..{m}, as in {name}:{min(m, 2)}")
     return argument[0]
 
 
@@ -229,9 +230,15 @@ def prefix_keys(shape: ScoreShape, argument: list[int]) -> Predicate:
 )
 def chunk(shape: ScoreShape, argument: list[int]) -> Predicate:
     """Keys and queries of one chunk of N see each other."""
+    period = _period("chunk", argument)
+    return lambda at: at.position // period == at.key // period
+
+
+def _period(name: str, argument: list[int]) -> int:
     if len(argument) != 1 or argument[0] < 1:
-        raise UsageError(f"chunk:{','.join(map(str, argument))} makes no sense", hint="one whole number from 1 on")
-    return lambda at: at.position // argument[0] == at.key // argument[0]
+        what = f"{name}:{','.join(map(str, argument))} makes no sense"
+        raise UsageError(what, hint=f"one whole number from 1 on, as in {name}:2")
+    return argument[0]
 
 
 def _packed(name: str, argument: Any) -> list[list[int]]:
@@ -300,9 +307,8 @@ def packed(shape: ScoreShape, halves: list[list[int]]) -> Predicate:
 )
 def dilated(shape: ScoreShape, argument: list[int]) -> Predicate:
     """Every S-th key, counted from the query's own position."""
-    if len(argument) != 1 or argument[0] < 1:
-        raise UsageError(f"dilated:{','.join(map(str, argument))} makes no sense", hint="one whole number from 1 on")
-    return lambda at: (at.position - at.key) % argument[0] == 0
+    period = _period("dilated", argument)
+    return lambda at: (at.position - at.key) % period == 0
 
 
 @mask(

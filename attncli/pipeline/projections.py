@@ -54,6 +54,11 @@ def _projected(at: State, name: str) -> Any:
         if not at.has(source):
             raise UsageError(f"{name} is missing", hint="give Q and K, or X (and Y) with weights, or scores")
         now = project(name, at[source], at.inputs.get(f"W_{name}"), at.inputs.get(f"b_{name}"))
+    return with_earlier(at, name, now)
+
+
+def with_earlier(at: State, name: str, now: Any) -> Any:
+    """Keys or values of now, (..., m, G d), with the past ones of the problem in front. Raises ShapeError."""
     past = at.inputs.get(f"past_{name.lower()}") if name != "Q" else None
     if past is None:
         return now

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from math import prod
 
 from attncli.engine.plan import Plan, is_copied
-from attncli.errors import AttnError
+from attncli.errors import AttnError, MachineError
 from attncli.lazy import np
 from attncli.pipeline.dtypes import common_dtype
 from attncli.pipeline.sinks import sums_to_one
 from attncli.pipeline.trace import Numbered, Trace, wanted
+from attncli.problem.known import times
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 
@@ -17,15 +20,18 @@ from attncli.problem.problem import Problem
 def plan_of(problem: Problem, steps: Iterable[str] | None = None) -> Plan:
     """The plan for holding these steps, None for all. Its sizes must fit (`size_errors` finds nothing).
 
-    Raises, with their places, what the definition raises of shapes alone.
+    Raises, with their places, what the definition raises of shapes alone; MachineError for what no machine can hold.
     """
     arrays, dtype = problem.arrays(), computed_dtype(problem)
     stored = {name: (array.shape, is_copied(array, dtype.itemsize)) for name, array in arrays.items()}
     plan = Plan(problem.rules(), stored, dtype, wanted(steps))
     try:
-        _ = plan.shapes
+        shapes = plan.shapes
     except AttnError as error:
         raise problem.placed(error) from None
+    for name, sizes in shapes.items():
+        if prod(sizes) * dtype.itemsize > sys.maxsize:
+            raise MachineError(f"{name} would be {times(sizes)}: so many numbers have no address")
     return plan
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from attncli.errors import AttnError, ShapeError, UsageError
 from attncli.lazy import np
+from attncli.pipeline.heads import broadcast_leading
 from attncli.pipeline.maskargs import padding_hint
 from attncli.pipeline.masks import MASKS, ScoreShape
 from attncli.pipeline.scores import SCORES
@@ -21,6 +22,8 @@ from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
 from attncli.problem.values import MaskChoice, placed
 
+_MOST_AXES = 24
+
 
 def size_errors(problem: Problem, unknown: frozenset[str] = frozenset()) -> list[AttnError]:
     """All sizes that disagree. unknown: matrices that were given but could not be read, about which nothing is said."""
@@ -30,6 +33,10 @@ def size_errors(problem: Problem, unknown: frozenset[str] = frozenset()) -> list
 class _Sizes(Known):
     def errors(self) -> Iterator[AttnError]:
         """Data against weights, weights against biases, keys against values, and what must fit the scores."""
+        many = list(self.many_axes())
+        if many:
+            yield from many
+            return
         yield from self.single_numbers()
         for letter in "QKV":
             yield from self.projection(letter)
@@ -44,6 +51,16 @@ class _Sizes(Known):
             yield from () if odd else self.masks(n, m)
         yield from self.heads()
         yield from label_errors(self.problem, n, m)
+
+    def many_axes(self) -> Iterator[AttnError]:
+        """NumPy broadcasts 32 axes, some of which are those of heads, and of what is tried beside the right numbers."""
+        for name, shape in self.shapes.items():
+            if len(shape) > _MOST_AXES:
+                yield ShapeError(
+                    f"{name} has {len(shape)} axes, more than {_MOST_AXES}",
+                    place=self.place(name),
+                    hint="sequences, heads, tokens and features are four",
+                )
 
     def single_numbers(self) -> Iterator[AttnError]:
         """A number is no matrix, a weight has two axes, a bias one."""
@@ -168,7 +185,7 @@ class _Sizes(Known):
             split = several or apart or (name == begins and self.problem.heads)
             leading.append(shape[: -3 if split else -2])
             try:
-                np.broadcast_shapes(*leading)
+                broadcast_leading(*leading)
             except ValueError:
                 told = ", ".join(f"{other} {self.given(other)}" for other in list(shapes)[:number])
                 yield ShapeError(
@@ -195,7 +212,8 @@ class _Sizes(Known):
         try:
             spec = self.problem.score_spec()
             if spec is not None:
-                spec.function(np.zeros((1, d_q // heads)), np.zeros((1, d_k // key_heads)), **spec.parameters)
+                with np.errstate(all="ignore"):  # 0 times a parameter that is not finite
+                    spec.function(np.zeros((1, d_q // heads)), np.zeros((1, d_k // key_heads)), **spec.parameters)
         except AttnError as error:
             if heads > 1:
                 error.what += f"; this is one head: Q has {d_q} for {heads} heads, K has {d_k} for {key_heads}"
@@ -258,7 +276,7 @@ class _Sizes(Known):
             leading = [axes[:-1] for axes in leading]
         leading.append(self.shapes.get(self.data("V") or "", ())[:-2])
         try:
-            batch = np.broadcast_shapes(*leading)
+            batch = broadcast_leading(*leading)
         except ValueError:
             return None
         return (batch[:-1], batch[-1]) if len(batch) > 1 else (batch, heads)

@@ -5,7 +5,10 @@ libyaml's parser is used where there is one; without it the result is the same, 
 
 from __future__ import annotations
 
+import gc
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -33,6 +36,23 @@ def compose(data: bytes | str, file: str, *, json: bool | None = None, errors: l
     suffix of `file` tells. errors: takes wrong tags and keys, to be told together with what else is wrong; such keys
     are left out of the tree. Raises InputError with the place of what is wrong.
     """
+    with _without_collector():
+        return _composed(data, file, json, errors)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """While a tree grows: looking through it again and again for circles, which it has none of, took two thirds."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _composed(data: bytes | str, file: str, json: bool | None, errors: list[AttnError] | None) -> Node:
     import yaml
 
     text = decode(data, file) if isinstance(data, bytes) else data

@@ -17,6 +17,7 @@ from attncli.lazy import Array, np
 from attncli.pipeline.heads import project
 from attncli.pipeline.logits import is_scaled
 from attncli.pipeline.normalizers import find_normalizer
+from attncli.pipeline.projections import with_earlier
 from attncli.pipeline.sinks import beside_sink, has_sink
 from attncli.pipeline.steps import STEPS
 from attncli.verify.frame import Frame
@@ -110,10 +111,7 @@ class Pipeline:
     def projected(self, name: str, source: Array, weight: Array | None) -> Array:
         """Q, K or V from other data or another weight matrix; past ones in front. Raises ShapeError."""
         made: Array = project(name, source, weight, self.frame.inputs.get(f"b_{name}"))
-        past = self.frame.inputs.get(f"past_{name.lower()}")
-        if past is None:
-            return made
-        return np.concatenate([np.broadcast_to(past, (*made.shape[:-2], *past.shape[-2:])), made], axis=-2)
+        return np.stack([with_earlier(self.at, name, each) for each in made])
 
     # -- from changed steps -------------------------------------------------------------------------------------
 

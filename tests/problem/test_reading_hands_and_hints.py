@@ -14,6 +14,7 @@ import pytest
 from attncli import attend, load, self_attention
 from attncli.cli import call
 from attncli.errors import AttnError, InputError
+from tests.calling import names
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -161,19 +162,27 @@ def test_files_named_as_others_are_told_as_what_they_are(run: Run, tmp_path: Pat
     assert "call it t.csv" in run("show", "t.npy", t__npy="1,2\n3,4\n")[2]
 
 
-@pytest.mark.parametrize("mask", ["keys", "prefix", "window", "lengths-per-query", "segments", "dilated"])
-@pytest.mark.parametrize("argument", ["", ":a b"])
+NUMBERED = [name for name in names("masks") if name not in ("causal", "keep", "block")]
+IMPOSSIBLE = [(name, argument) for name in NUMBERED for argument in ("", ":a b")] + [
+    ("prefix", ":3,2"), ("prefix", ":-1"), ("prefix", ":1.5"), ("prefix-keys", ":9"), ("prefix-keys", ":1,1"),
+    ("window", ":1"), ("window", ":1,2,3"), ("window", ":-1,0"), ("segments", ":0,0"), ("segments", ":0,0,0.5"),
+    ("chunk", ":0"), ("chunk", ":2,2"), ("dilated", ":0"), ("dilated", ":1.5"), ("packed", ":-1"), ("packed", ":2,1.5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mask", "argument"), IMPOSSIBLE)
 def test_the_example_of_a_mask_is_accepted(run: Run, mask: str, argument: str) -> None:
     """An argument that is none, or none at all: the hint gives one that works for scores of 3 x 3 (or 2 x 3)."""
-    argument = argument if mask != "lengths-per-query" or not argument else ":1,x.5"
     status, _, err = run("self", "[[1], [2], [3]]", "--mask", mask + argument)
     assert status == 2
-    example = re.search(rf"as in ({mask}:[\d,]+)", err)
+    example = re.search(rf"as in ({mask}:[\d,/]+)", err)
     if example is None:
-        assert "does not exist" in err  # it may name a file
+        assert (argument, mask[:7]) == (":a b", "lengths")  # which may name a file
+        assert "a b: the file does not exist" in err
         return
-    queries = "[[1], [2]]" if mask == "lengths-per-query" else "[[1], [2], [3]]"
-    assert run("attend", queries, "[[1], [2], [3]]", "--mask", example[1])[0] == 0
+    tried = [run("attend", queries, "[[1], [2], [3]]", "--mask", example[1])[0]
+             for queries in ("[[1], [2], [3]]", "[[1], [2]]")]  # fmt: skip
+    assert 0 in tried
 
 
 def test_a_row_that_begins_with_a_hash_is_told(run: Run) -> None:

@@ -39,13 +39,13 @@ def limited(tmp_path: Path) -> Limited:
     return invoke
 
 
-@pytest.fixture
-def bomb(tmp_path: Path) -> Path:
-    """An archive of two arrays of zeros, small as it lies and large when unpacked."""
+@pytest.fixture(params=["QK", "Q"], ids=["two arrays", "one array"])
+def bomb(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """An archive of arrays of zeros, small as it lies and large when unpacked; gives their names."""
     path = tmp_path / "a.npz"
     rows = _UNPACKED // 16
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name in "QK":
+        for name in request.param:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 header = io.BytesIO()
                 np.lib.format.write_array_header_1_0(
@@ -54,16 +54,19 @@ def bomb(tmp_path: Path) -> Path:
                 member.write(header.getvalue())
                 for _ in range(_UNPACKED >> 24):
                     member.write(bytes(1 << 24))
-    return path
+    return str(request.param)
 
 
-def test_an_archive_is_looked_at_without_being_unpacked(limited: Limited, bomb: Path, tmp_path: Path) -> None:
+def test_an_archive_is_looked_at_without_being_unpacked(limited: Limited, bomb: str, tmp_path: Path) -> None:
     rows = _UNPACKED // 16
     status, out, err = limited("show", "a.npz")
     assert (status, err) == (0, "")
-    assert out == f"a.npz::Q: {rows} x 2, float64\na.npz::K: {rows} x 2, float64\n"
+    assert out == "".join(f"a.npz::{name}: {rows} x 2, float64\n" for name in bomb)
     status, _, err = limited("attend", "a.npz", "[[1, 2]]")
-    assert (status, "name one of them: a.npz::Q" in err) == (2, True)
+    if len(bomb) > 1:
+        assert (status, "name one of them: a.npz::Q" in err) == (2, True)
+    else:
+        assert (status, "2.0 GiB of memory" in err) == (3, True)
     (tmp_path / "p.yaml").write_text("Q: a.npz::Q\nK: [[1, 2]]\n", encoding="utf-8")
     status, out, err = limited("run", "p.yaml", "--dry-run")
     assert (status, f"Q: {rows} x 2, float64, 2.0 GiB" in out) == (0, True), err
@@ -131,3 +134,21 @@ def test_a_header_of_thousands_of_digits_is_told(limited: Limited, tmp_path: Pat
     (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
     status, _, err = limited("show", "a.npy")
     assert (status, "a.npy: its header" in err) == (2, True)
+
+
+def test_more_numbers_than_have_an_address_are_told(limited: Limited, tmp_path: Path) -> None:
+    """Scores of 2^24 queries, keys and heads have no size in bytes, neither in a run nor in a dry one."""
+    (tmp_path / "p.yaml").write_text("X: {identity: 16777216}\nheads: 16777216\n", encoding="utf-8")
+    for more in ([], ["--dry-run"]):
+        status, out, err = limited("run", "p.yaml", *more)
+        assert (status, out) == (3, "")
+        assert "scores would be 16777216 x 16777216 x 16777216: so many numbers have no address" in err
+
+
+@pytest.mark.parametrize("axes", [25, 32, 33, 40, 64])
+def test_more_axes_than_numpy_has_are_told(limited: Limited, axes: int) -> None:
+    matrix = "[" * axes + "1" + "]" * axes
+    for arguments in (("self", matrix), ("attend", "[[1]]", "[[1]]", matrix), ("self", matrix, "--expect", "V=[[1]]")):
+        status, out, err = limited(*arguments)
+        assert (status, out) == (2, "")
+        assert f"has {axes} axes, more than 24" in err
