@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from values import Values
+from options import Options
 
 from attncli.pipeline.scores import SCORES
 from attncli.problem.profiles import PROFILES
@@ -16,7 +16,7 @@ from attncli.problem.settings import FIELDS
 SEEDS = sorted((Path(__file__).parent / "seeds").iterdir())
 
 
-class Files(Values):
+class Files(Options):
     """Contents of files, with their names where these say the format."""
 
     def table(self) -> tuple[str, bytes]:
@@ -88,6 +88,8 @@ class Files(Values):
         ):
             if self.often(0.06):
                 told[name] = self.matrix(*shape)
+        if self.often(0.2):
+            told |= self.fitting(n, m, d, v)
         names = [
             name
             for name, field in FIELDS.items()
@@ -100,6 +102,31 @@ class Files(Values):
                 "{identity: 2}", "a.npy", "{file: a.npz, name: Q}", "a.csv", "", "~", self.matrix(2), "x"
             )
         return told
+
+    def fitting(self, n: int, m: int, d: int, v: int) -> dict[str, str]:
+        """Settings of positions, norms, sinks, past keys and masks, of which the sizes mostly fit."""
+        heads = self.pick(*(h for h in (1, 1, 2, 3, 4) if d % h == 0 and v % h == 0))
+        past = self.size()
+        every = {
+            "heads": str(heads),
+            "rope": self.pick("10000", "10000:neighbours", "10:width=2", "10000:yarn=4,8"),
+            "alibi": self.pick("published", "geometric", self.matrix(heads)),
+            "relative": self.pick(self.matrix(1, n + m - 1), f"{{t5: {self.matrix(4)}, max: 8}}",
+                                  f"{{shaw: {self.matrix(3, d // heads)}, max: 1}}"),
+            "sink": self.pick(self.number(), self.matrix(heads)),
+            "qk_norm": self.pick("l2", "rms", "layer", "rms:all"),
+            "q_weight": self.matrix(d // heads),
+            "k_shift": self.matrix(d),
+            "eps": self.pick("0", "1e-5"),
+            "positions": self.matrix(n),
+            "past_k": self.pick(self.matrix(past, d), self.matrix(heads, past, d // heads)),
+            "past_v": self.pick(self.matrix(past, v), self.matrix(heads, past, v // heads)),
+            "past_turned": "true",
+            "normalizer": self.pick("entmax:1.5", "top:2", "sparsemax", "sum", "hardmax"),
+            "mask": self.pick("causal & !keys:0", f"packed:{n}/{m}", "chunk:2", "'causal | prefix-keys:1'"),
+            "both_ways": "true",
+        }  # fmt: skip
+        return {name: every[name] for name in self.chance.sample([*every], self.pick(1, 2, 3, 5))}
 
     def yaml(self, name: str) -> str:
         """The value of a key."""
@@ -119,9 +146,21 @@ class Files(Values):
             return self.pick(
                 "{sigma: 2}", "{radius: 1e-300}", f"{{W: {self.matrix(2, 2)}}}", "{map: relu}", "{sigma: x}"
             )
+        if name == "relative" and self.often(0.5):
+            table = self.matrix(self.size(), 2 * self.size() - 1)
+            return self.pick(
+                f"{{t5: {table}, max: 4}}",
+                f"{{t5: {table}}}",
+                f"{{shaw: {self.matrix(3, 2)}}}",
+                f"{{shaw: {self.matrix(3, 2)}, max: 1}}",
+                f"{{xl: {self.matrix(3, 2)}, u: {self.matrix(2)}, v: {self.matrix(2)}}}",
+                f"{{max: {self.number()}}}",
+            )
         if name == "mask" and self.often(0.5):
             return self.pick(
                 "[causal, {window: [1, 0]}]",
+                "[{packed: [2, 1]}, causal]",
+                "[{chunk: 2}, 'causal & (window:1,0 | prefix-keys:1)']",
                 "{keep: [[1, 0], [1, 1]]}",
                 "{lengths: [2, 1]}",
                 "{keys: [1, 0]}",

@@ -11,6 +11,7 @@ import numpy as np
 from cases import Case
 from files import Files
 
+from attncli.cli.app import COMMANDS
 from attncli.problem.settings import FIELDS
 
 
@@ -32,6 +33,7 @@ class Maker(Files):
             self.jobs,
             self.arrays,
             self.difference,
+            self.told,
         ]
 
     def case(self) -> Case:
@@ -101,7 +103,8 @@ class Maker(Files):
             for name, field in FIELDS.items()
             if field.flag and name not in ("stdin_format", "output", "save_problem")
         ]
-        more = self.options(names, 2) if command[0] == "run" and self.often(0.5) else []
+        more = self.options(names, 2) if command[0] != "show" and self.often(0.5) else []
+        more += self.own(command[0])
         return Case(
             [command[0], "p.yaml", *command[1:], *more],
             {"p.yaml": text.encode("utf-8", "surrogatepass"), **self.around()},
@@ -136,6 +139,8 @@ class Maker(Files):
         ]
         if self.often(0.15):
             arguments = ["explain", "p.yaml", "--query", "1"]
+        if self.often(0.2):
+            arguments += self.own(arguments[0])
         return Case(arguments, {"p.yaml": text.encode("utf-8", "surrogatepass"), **self.around()})
 
     def spelled(self, value: Any, places: int) -> str:
@@ -182,6 +187,7 @@ class Maker(Files):
                 "batch",
                 name,
                 *self.pick([], ["-o", "r"], ["--problem", "p.yaml"], ["--problem", "p.yaml", "-o", "r"]),
+                *(self.own("batch") if self.often(0.3) else []),
             ]
             return Case(arguments, {**files, **self.around()})
         entries = []
@@ -232,7 +238,14 @@ class Maker(Files):
             self.pick(self.matrix(self.size(), self.size()), "a.npy", "a.csv", "a.npz::Q"),
         )
         extra = self.pick([], ["--atol", self.number()], ["--rtol", self.number()], ["--ulp", self.number()])
-        return Case(["diff", first, self.pick(first, second), *extra], self.around())
+        return Case(["diff", first, self.pick(first, second), *extra, *self.own("diff")], self.around())
+
+    def told(self) -> Case:
+        """What is listed, drawn, and told of commands and topics."""
+        what = self.pick("scores", "normalizers", "masks", "formats", "profiles", "steps", "mistakes", "biases", "x")
+        topic = self.pick("masks", "marking", "formats", "check", "problem-files", "x", "")
+        command = self.pick(["list", what], ["list", "masks"], ["help", topic], ["schema"], [self.mutated("check")])
+        return Case([*command, *(self.own(command[0]) if command[0] in COMMANDS else [])], self.around())
 
 
 def _written(text: str) -> str:

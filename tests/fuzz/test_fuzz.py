@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.calling import Result
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from cases import Case  # noqa: E402
-from making import Maker  # noqa: E402
+from making import COMMANDS, FIELDS, Maker  # noqa: E402
+from options import NOT_FUZZED, own_options  # noqa: E402
 from running import Outcome, findings, run  # noqa: E402
 
 REGRESSIONS = sorted((HERE / "regressions").glob("*.json"))
@@ -56,10 +61,28 @@ def test_what_nothing_may_do_is_found(outcome: Outcome, kind: str) -> None:
 
 
 def test_the_command_runs_and_keeps_nothing_where_nothing_is_found(tmp_path: Path) -> None:
-    """A second of fuzzing in a process of its own: every case that it keeps says what it did."""
-    command = [sys.executable, str(HERE / "run.py"), "--seconds", "3", "--seed", "11", "--keep", str(tmp_path)]
+    """Some cases in a process of its own: every one that it keeps says what it did."""
+    command = [sys.executable, str(HERE / "run.py"), "--cases", "40", "--seed", "11", "--keep", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1)
-    assert "seed 11: " in done.stdout
+    assert "seed 11: 40 cases, " in done.stdout
     for path in tmp_path.glob("*-11-*.json"):
         assert json.loads(path.read_text(encoding="utf-8"))["kind"]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS])
+def test_every_option_that_help_tells_is_fuzzed(cli: Callable[..., Result], command: str) -> None:
+    told = {*re.findall(r"--[a-z][a-z-]*", cli(command, "--help").out)} - {"--help"}
+    of_the_table = {field.flag for field in FIELDS.values()}
+    assert "-o" in of_the_table
+    known = of_the_table | {"--output"} | {flag for flag, _ in own_options(command)} | {*NOT_FUZZED}
+    options = {each for each in told if cli(command, each, "--help").err.find("no such option") < 0}
+    assert options <= known
+
+
+def test_every_kind_of_setting_has_values_of_its_own() -> None:
+    """Of twenty values each, some are taken, and some are not."""
+    maker = Maker(3)
+    for name, field in FIELDS.items():
+        if field.flag and field.kind not in ("flag", "choice"):
+            assert len({maker.value(name) for _ in range(20)}) > 2, name
