@@ -72,8 +72,9 @@ def test_what_is_right_is_valid(more):
     [
         {"W_q": [[1]]}, {"quiet": True}, {"V": 3}, {"V": "1/2"}, {"V": []}, {"V": [["x"]]}, {"V": [["1,5"]]},
         {"V": [["0x10"]]}, {"V": {"fil": "v.npy"}}, {"V": {"identity": 0}}, {"V": {"stage": "a"}}, {"temperature": [1]},
-        {"temperature": "two"}, {"temperature": 0}, {"softcap": 0}, {"softcap": -1}, {"mask_value": "inf"}, {"heads": 0},
-        {"heads": 1.5}, {"precision": 18}, {"layout": "rwos"}, {"score": "addtive"}, {"score": {"sigma": 1}},
+        {"temperature": "two"}, {"temperature": 0}, {"softcap": 0}, {"softcap": -1}, {"mask_value": "inf"},
+        {"heads": 0}, {"heads": 1.5}, {"precision": 18}, {"layout": "rwos"}, {"score": "addtive"},
+        {"score": {"sigma": 1}},
         {"score": {"name": "gaussian", "sgma": 1}}, {"score": {"name": "general"}}, {"normalizer": "softmx"},
         {"like": "torch"}, {"both_ways": "yes"}, {"tokens": [["CLS"]]}, {"mask": 3}, {"mask": ["causal", 3]},
         {"mask": "causl"}, {"mask": {"widow": [1]}}, {"mask": {"causal": "left"}},
