@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +13,11 @@ from attncli.errors import AttnError, UsageError
 from attncli.problem.settings import FIELDS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from attncli.cli.feedback import Feedback
     from attncli.problem.problem import Problem
+    from attncli.report.look import Look
     from attncli.report.points import Points
     from attncli.verify.verdicts import CheckResult
 
@@ -27,16 +30,41 @@ _LEFT_OUT = ("show", "top", "stats", "output", "force", "save_problem", "dry_run
 @problem_options(only=[name for name in FIELDS if name not in _LEFT_OUT])
 def command(
     problems: Annotated[
-        list[str], typer.Argument(metavar="PROBLEM...", help="problem files with expect:, or patterns of their names")
+        list[str],
+        typer.Argument(metavar="PROBLEM...", help="problem files with expect:, folders, or patterns of their names"),
     ],
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--problem",
+            metavar="KEY",
+            help="the exercise: of the others only their numbers are taken",
+            show_default=False,
+        ),
+    ] = None,
     points: Annotated[
         str | None, typer.Option("--points", metavar="STEP=N,...", help="points for each step", show_default=False)
     ] = None,
+    partial: Annotated[bool, typer.Option("--partial", help="points by cells, not by whole steps")] = False,
+    explains: Annotated[bool, typer.Option("--explain", help="add the arithmetic of the first slip")] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="PATH",
+            show_default=False,
+            help="write the marks: into one file, or a folder with one for each; a teacher's own words stay",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="replace what exists")] = False,
     **flags: Any,
 ) -> int:
     """Mark the numbers calculated by hand that problem files hold under expect:, and name the first slip.
 
     attncli check homework/*.yaml --points scores=2,weights=3 --format csv
+
+    attncli check --problem key.yaml answers/ -o feedback/ --explain
 
     A number agrees; is truncated (cut, not rounded); follows (from the hand's own earlier numbers); is off in the
     last-place (by one unit, in six digits or more: single precision); or is wrong. A step is what its worst number is.
@@ -45,29 +73,92 @@ def command(
     """
     from attncli.cli import console
     from attncli.report.points import Points
+
+    if partial and points is None:
+        raise UsageError("--partial needs points", place="--partial", hint="--points scores=2,weights=3")
+    if force and output is None:
+        raise UsageError("there is nothing to replace", place="--force", hint="-o PATH")
+    worth = Points.read(points, partial=partial) if points is not None else None
+    files = [file for problem in problems for file in _files(problem, answers=key is not None)]
+    feedback = _feedback(output, flags["format"], force, files)
+    marked, status = _marked(files, flags, key, told_alone=feedback is None)
+    said = {name: flags[name] for name in ("format", "quiet") if flags[name]}
+    if feedback is None:
+        show(marked, worth, said, several=len(files) > 1, explains=explains)
+        return status or status_of(marked)
+    from attncli.cli.feedback import draw_with
+    from attncli.cli.shared import look_of
+
+    look = look_of(said)
+    draw = draw_with(look_of, worth, explains=explains, notes=True)
+    notes = feedback.write(marked, draw, look, worth)
+    tell_class(marked, look, worth)
+    if not flags["quiet"]:
+        console.notes(notes)
+    return status or status_of(marked)
+
+
+def _feedback(output: str | None, format: str | None, force: bool, files: list[str]) -> Feedback | None:
+    """Where the marks are to be written; None leaves them to standard output."""
+    if output is None:
+        return None
+    from attncli.cli.feedback import Feedback
+
+    feedback = Feedback(output, format, force)
+    feedback.check(files)
+    return feedback
+
+
+def _marked(files: list[str], flags: dict[str, Any], key: str | None, *, told_alone: bool) -> tuple[list[Marked], int]:
+    """The marks of all files, and the exit status where one of them could not be read.
+
+    told_alone: an error of a single file is told instead of a row for it.
+    """
+    from attncli.cli import console
     from attncli.verify.verdicts import CheckResult
 
-    worth = Points.read(points) if points is not None else None
+    mark_one = _by_key(key, flags) if key is not None else mark_file
     marked: list[Marked] = []
     status = console.DONE
-    files = [file for problem in problems for file in _files(problem)]
     for file in files:
         try:
-            marked += mark_file(file, flags)
+            marked += mark_one(file, flags)
         except AttnError as error:
-            if len(files) == 1 and flags["format"] not in ("csv", "tsv"):
+            if told_alone and len(files) == 1 and flags["format"] not in ("csv", "tsv"):
                 raise
             # The other files are marked all the same; and a gradebook has a row for each.
             status = max(status, console.tell(error))
             marked.append((None, CheckResult.unreadable(shown_name(file), error)))
     if any(result.reason for _, result in marked):
         status = max(status, console.WRONG)
-    show(marked, worth, {name: flags[name] for name in ("format", "quiet") if flags[name]}, several=len(files) > 1)
-    return status or status_of(marked)
+    return marked, status
 
 
-def _files(problem: str) -> list[str]:
-    """The files that a pattern stands for; else the one of that name."""
+def _by_key(key: str, flags: dict[str, Any]) -> Callable[[str, dict[str, Any]], list[Marked]]:
+    """How answers are marked against an exercise."""
+    from attncli.cli import console
+    from attncli.cli.shared import once, options_of
+    from attncli.problem.answers import answered, read_key
+
+    stdin = once(console.read_stdin)
+    options = options_of({}, flags, stdin)
+    exercise = read_key(key, options, stdin)
+
+    def mark_answer(file: str, flags: dict[str, Any]) -> list[Marked]:
+        problem, notes = answered(exercise, file, stdin)
+        marked, result = mark(replace(problem, file=shown_name(file)))
+        result.notes[:0] = notes
+        return [(marked, result)]
+
+    return mark_answer
+
+
+def _files(problem: str, *, answers: bool) -> list[str]:
+    """The files that a folder or a pattern stands for; else the one of that name. answers: arrays are some, too."""
+    if os.path.isdir(problem):
+        from attncli.problem.answers import in_folder
+
+        return in_folder(problem, arrays=answers)
     if not any(sign in problem for sign in "*?[") or os.path.exists(problem):
         return [problem]
     from attncli.batch.jobs import matching
@@ -125,17 +216,29 @@ def status_of(marked: list[Marked]) -> int:
     return console.DIFFERENT if any(result.verdict == "wrong" for _, result in marked) else console.DONE
 
 
+def tell_class(marked: list[Marked], look: Look, points: Points | None) -> None:
+    """Tell a line a file and what the class has in common, where the marks themselves go to files."""
+    from attncli.cli import console
+    from attncli.report.marking import summary
+
+    console.write("".join(f"{line}\n" for line in summary([result for _, result in marked], look, points)))
+
+
 def show(
-    marked: list[Marked], points: Points | None = None, said: dict[str, Any] | None = None, *, several: bool = False
+    marked: list[Marked],
+    points: Points | None = None,
+    said: dict[str, Any] | None = None,
+    *,
+    several: bool = False,
+    explains: bool = False,
 ) -> None:
     """Write the marks: tables for one file, a line each for several, or data.
 
-    said: the options where no problem could be read that holds them.
+    said: the options where no problem could be read that holds them. explains: with the arithmetic of the first slip.
     """
     from attncli.cli import console
     from attncli.cli.shared import look_of
-    from attncli.report.marking import DATA, data, marks, summary
-    from attncli.report.renderers import heading
+    from attncli.report.marking import DATA, data
 
     options = next((problem.options for problem, _ in marked if problem is not None), said or {})
     results = [result for _, result in marked]
@@ -146,12 +249,11 @@ def show(
         if format not in ("table", "plain"):
             raise UsageError(f"several checks are not shown as {format}", place="--format",
                              hint=", ".join(("table", "plain", *DATA)))  # fmt: skip
-        console.write("".join(f"{line}\n" for line in summary(results, look, points)))
+        tell_class(marked, look, points)
     else:
-        problem = marked[0][0]
-        pieces = marks(results[0], look, format, points)
-        first = next(pieces)  # what cannot be shown is told before anything is
-        for piece in chain([heading(problem.title if problem else None, options, look), first], pieces):
+        from attncli.cli.feedback import draw_with
+
+        for piece in draw_with(look_of, points, explains=explains)(marked[0], format):
             console.write(piece)
     if not options.get("quiet"):
         prefixes = [f"{result.file}: " if len(results) > 1 else "" for result in results]

@@ -20,6 +20,7 @@ from attncli.report.renderers import RENDERERS, heading, render, told
 if TYPE_CHECKING:
     from attncli.cli.large import ByBlocks
     from attncli.pipeline.trace import Trace
+    from attncli.problem.build import Layer
     from attncli.problem.problem import Problem
     from attncli.problem.stages import Stages
     from attncli.verify.verdicts import CheckResult
@@ -127,19 +128,25 @@ def read_problems(said: dict[str, str], flags: dict[str, Any], file: str | None 
     """
     from attncli.problem.build import make_problem
 
-    how = {name: flags.get(name) for name in (*READ_OPTIONS, "stdin_format", "dry_run")}
-    reading = Reading(None, read_options(layer_from_options(how, Reading()).settings), once(console.read_stdin))
-    layer = layer_from_options({**said, **flags}, reading)
+    stdin = once(console.read_stdin)
+    layer = options_of(said, flags, stdin)
     if file is None:
         return [make_problem(layer)]
     from attncli.problem.document import read_document
 
-    document = read_document(file, layer, stdin=reading.stdin)
+    document = read_document(file, layer, stdin=stdin)
     if document.kind == "stages":
         from attncli.problem.stages import read_stages
 
         return read_stages(document, layer)
     return document.problems(layer) if document.kind == "problems" else [document.problem(layer)]
+
+
+def options_of(said: dict[str, str], flags: dict[str, Any], stdin: Callable[[], bytes]) -> Layer:
+    """The arguments and options as settings."""
+    how = {name: flags.get(name) for name in (*READ_OPTIONS, "stdin_format", "dry_run")}
+    reading = Reading(None, read_options(layer_from_options(how, Reading()).settings), stdin)
+    return layer_from_options({**said, **flags}, reading)
 
 
 def results(problem: Problem, trace: Trace, beside: Mapping[str, Any] | None = None) -> Iterator[str | bytes]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attncli.errors import UsageError
 from attncli.escapes import shown
 from attncli.report.arrays import first_wrong, sheet_of_array, where
+from attncli.report.html import escape_html, html
 from attncli.report.look import Look, wrapped
 from attncli.report.markup import escape_latex, escape_markdown
 from attncli.report.numbers import spell_one
@@ -19,7 +20,7 @@ from attncli.verify.written import held, places_of, spelled
 if TYPE_CHECKING:
     from attncli.lazy import Array
 
-FORMATS = ("table", "plain", "markdown", "latex", "csv", "tsv", "json")
+FORMATS = ("table", "plain", "markdown", "latex", "html", "csv", "tsv", "json")
 DATA = ("csv", "tsv", "json")
 _LISTED = 12  # wrong cells of one step that are told one by one
 
@@ -32,8 +33,13 @@ SENTENCES = {
 _ESCAPES = {"markdown": escape_markdown, "latex": escape_latex}
 
 
-def marks(result: CheckResult, look: Look, format: str = "table", points: Points | None = None) -> Iterator[str]:
-    """Pieces of text with their line ends: a table a step, the wrong cells one by one, and the verdict."""
+def marks(
+    result: CheckResult, look: Look, format: str = "table", points: Points | None = None, more: Sequence[str] = ()
+) -> Iterator[str]:
+    """Pieces of text with their line ends: a table a step, the wrong cells one by one, and the verdict.
+
+    more: sentences that follow the verdict.
+    """
     draw = drawing(format, look)
     for step in result.steps:
         if step.array is not None:
@@ -47,13 +53,19 @@ def marks(result: CheckResult, look: Look, format: str = "table", points: Points
             yield "\n" if format in ("markdown", "latex") else ""
             yield _lines(draw(corrections(step, wrong, look)))
         yield "\n"
-    told = conclusion(result, look)
+    told = [*conclusion(result, look), *more]
     if points is not None:
         told.append(points.sentence(result))
-    if format in _ESCAPES:  # each sentence is a paragraph
-        yield "\n".join(f"{_ESCAPES[format](text)}\n" for text in told)
-    else:
-        yield _lines(line for text in told for line in wrapped(text, look))
+    yield paragraphs(told, look, format)
+
+
+def paragraphs(texts: Sequence[str], look: Look, format: str) -> str:
+    """Sentences as they stand in that format, each a paragraph where it has such."""
+    if format == "html":
+        return "".join(f"<p>{escape_html(text)}</p>\n" for text in texts)
+    if format in _ESCAPES:
+        return "\n".join(f"{_ESCAPES[format](text)}\n" for text in texts)
+    return _lines(line for text in texts for line in wrapped(text, look))
 
 
 def drawing(format: str, look: Look) -> Callable[[Sheet], Iterator[str]]:
@@ -66,6 +78,7 @@ def drawing(format: str, look: Look) -> Callable[[Sheet], Iterator[str]]:
         "plain": lambda sheet: markup.plain(sheet, look),
         "markdown": markup.markdown,
         "latex": lambda sheet: markup.latex(sheet, look),
+        "html": lambda sheet: html(sheet, look),
     }
     if format not in ways:
         raise UsageError(f"a check is not shown as {format}", place="--format", hint=", ".join(FORMATS))
@@ -169,6 +182,7 @@ def summary(results: Sequence[CheckResult], look: Look, points: Points | None = 
         named = [diagnosis.mistake for diagnosis in result.diagnosis[:3]]
         yield told + (f" [{' or '.join(named)}]" if named else "")
     yield _total([result.verdict for result in results])
+    yield from _of_class(results)
 
 
 def _total(verdicts: Sequence[str]) -> str:
@@ -178,6 +192,24 @@ def _total(verdicts: Sequence[str]) -> str:
     counts = [f"{verdicts.count(name)} {word}" for name, word in words.items() if name in verdicts]
     told = f"{len(verdicts) - unread} marked" + (f": {', '.join(counts)}" if counts else "")
     return f"{told}; {unread} could not be read" if unread else told
+
+
+def _of_class(results: Sequence[CheckResult]) -> Iterator[str]:
+    """In which steps the first slips are, and which mistakes were named, the most frequent first."""
+    found = [result.first_wrong[0].step for result in results if result.first_wrong is not None]
+    if len(found) < 2:
+        return
+    yield f"first slips: {_ranked(found)}"
+    named = [result.diagnosis[0].mistake for result in results if result.diagnosis]
+    if named:
+        yield f"likely mistakes: {_ranked(named)}"
+
+
+def _ranked(names: Sequence[str]) -> str:
+    """`scaled 12, weights 3`"""
+    from collections import Counter
+
+    return ", ".join(f"{name} {count}" for name, count in Counter(names).most_common())
 
 
 def rows(results: Sequence[CheckResult], points: Points | None = None) -> list[list[str]]:
