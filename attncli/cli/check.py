@@ -31,14 +31,14 @@ _LEFT_OUT = ("show", "top", "stats", "output", "force", "save_problem", "dry_run
 def command(
     problems: Annotated[
         list[str],
-        typer.Argument(metavar="PROBLEM...", help="problem files with expect:, folders, or patterns of their names"),
+        typer.Argument(metavar="PROBLEM...", help="problem files with expect:, folders, patterns"),
     ],
     key: Annotated[
         str | None,
         typer.Option(
             "--problem",
             metavar="KEY",
-            help="the exercise: of the others only their numbers are taken",
+            help="the exercise; of answers only numbers are used",
             show_default=False,
         ),
     ] = None,
@@ -54,7 +54,7 @@ def command(
             "--output",
             metavar="PATH",
             show_default=False,
-            help="write the marks: into one file, or a folder with one for each; a teacher's own words stay",
+            help="write marks: a file, or a folder of feedback",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="replace what exists")] = False,
@@ -68,8 +68,7 @@ def command(
 
     A number agrees; is truncated (cut, not rounded); follows (from the hand's own earlier numbers); is off in the
     last-place (by one unit, in six digits or more: single precision); or is wrong. A step is what its worst number is.
-
-    A step counts in full unless it is wrong. The exit status is 1 where a number is wrong, 2 where a file is not read.
+    The exit status is 1 where a number is wrong, 2 where a file is not read.
     """
     from attncli.cli import console
     from attncli.report.points import Points

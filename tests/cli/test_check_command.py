@@ -241,7 +241,7 @@ def test_expect_wins_over_the_file(cli: Cli, tmp_path: Path) -> None:
 
 def test_options_that_marks_do_not_follow_are_refused(cli: Cli, tmp_path: Path) -> None:
     (right,) = write(tmp_path, right=RIGHT)
-    for options in (("-o", "x.csv"), ("--save-problem", "x.yaml"), ("--show", "scores"), ("--top", 1), ("--dry-run",)):
+    for options in (("--save-problem", "x.yaml"), ("--show", "scores"), ("--top", 1), ("--dry-run",)):
         result = cli("check", right, *options)
         assert (result.status, result.out) == (2, "")
         assert f"option {options[0]}" in result.err.replace("option: ", "option ")
