@@ -54,11 +54,19 @@ MASK: dict[str, Any] = {
     "prefix": {"prefix": [2]},
     "segments": {"segments": [[0, 0, 1, 1], [0, 1, 1, 0, 1]]},
     "dilated": {"dilated": [2]},
+    "queries": {"queries": [1, 1, 0, 1]},
+    "query-lengths": {"query-lengths": [3]},
     "prefix-keys": {"or": ["causal", {"prefix-keys": [2]}]},
     "chunk": {"chunk": [2]},
     "packed": {"packed": [[1, 3], [2, 3]]},
     "keep": {"keep": HIDDEN},
     "block": {"block": HIDDEN},
+}
+ALIGNED: dict[str, Any] = {
+    "causal to lengths": "causal:lengths & lengths:4",
+    "window to lengths": "window:1,1:lengths & lengths:3",
+    "chunk after padding": "chunk:2 & keys:0,1,1,1,1",
+    "packed chunk": "packed:1,3/2,3 & chunk:2",
 }
 BEGIN: dict[str, dict[str, Any]] = {
     "scores": {"scores": numbers(N, M)},
@@ -111,6 +119,7 @@ FEATURES: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"score {name}": ("score", {"score": value}) for name, value in SCORE.items()},
     **{f"normalizer {name}": ("normalizer", {"normalizer": name}) for name in normalizers()},
     **{f"mask {name}": (f"mask {name}", {"mask": [value]}) for name, value in MASK.items()},
+    **{f"mask {name}": ("mask aligned", {"mask": [value]}) for name, value in ALIGNED.items()},
     **{f"begin {name}": ("begin", {**dict.fromkeys(BASE), "V": numbers(M, D), **value})
        for name, value in BEGIN.items()},
     **{f"setting {name}": (name, value) for name, value in SETTING.items()},

@@ -9,7 +9,8 @@ from typing import Any
 
 from attncli.errors import UsageError
 from attncli.lazy import Array, np
-from attncli.pipeline.masking import MaskSpec, ScoreIndices, ScoreShape, bound_together
+from attncli.pipeline.masking import MaskSpec, ScoreIndices, ScoreShape
+from attncli.pipeline.together import bound_together
 
 SIGNS = {"and": " & ", "or": " | "}
 
@@ -35,6 +36,17 @@ class JoinedSpec(MaskSpec):
         """Whether no key is visible that comes after the query, whatever the sizes are."""
         of_parts = [part.causal for part in self.parts]
         return any(of_parts) if self.name == "and" else self.name == "or" and all(of_parts)
+
+    @property
+    def counted(self) -> bool:
+        """Whether one of them counts from the first real key of a sequence."""
+        return any(part.counted for part in self.parts)
+
+    @property
+    def unplaced(self) -> bool:
+        """Whether one of them asks for the last real key of a sequence, and nothing here says which that is."""
+        told = self.name == "and" and any(part.ends for part in self.parts)
+        return not told and any(part.unplaced for part in self.parts)
 
     @property
     def text(self) -> str:

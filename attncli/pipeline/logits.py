@@ -14,12 +14,12 @@ from attncli.lazy import Array, np
 from attncli.pipeline import positions  # noqa: F401  (steps are registered in the order of the pipeline)
 from attncli.pipeline.biases import all_biases, has_bias, table_of_bias
 from attncli.pipeline.heads import broadcast_leading, one_a_head
-from attncli.pipeline.masking import all_of
 from attncli.pipeline.relative import asking, has_vectors, met
 from attncli.pipeline.scores import ScoreSpec, inverse_root
 from attncli.pipeline.state import Partly, RowBlock, State
 from attncli.pipeline.steps import QUERY_KEY, always, step, value
 from attncli.pipeline.tight import scaled_by
+from attncli.pipeline.together import all_of
 
 ENORMOUS_CAP = 1e15  # soft caps beyond are computed in double precision
 _INSIDE = 2**19  # numbers that a score holds at once on its way to (..., n, m)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from attncli.errors import ShapeError, UsageError
 from attncli.lazy import Array, np
+from attncli.pipeline.together import all_of, bound_together, check_lengths, places_of
 from attncli.registry import Entry, Registry, check_call
 
 
@@ -23,7 +24,8 @@ class MaskEntry(Entry):
     drawn: the example for n queries and m keys, where it depends on them.
     takes: what its argument is, "" for none. parse: the argument in its one form.
     aligned: whether it asks for a query's position. by_offset: whether it looks only at position - key.
-    causal: whether no key is visible that comes after the query.
+    causal: whether no key is visible that comes after the query. counted: whether it counts from the first real key.
+    ends: whether it says which is the last real key of each sequence.
     """
 
     spec: str
@@ -34,19 +36,23 @@ class MaskEntry(Entry):
     aligned: bool = False
     by_offset: bool = False
     causal: bool = False
+    counted: bool = False
+    ends: bool = False
 
 
 MASKS: Registry[MaskEntry] = Registry("mask", MaskEntry)
 mask = MASKS
 
-ALIGNMENTS = ("top-left", "bottom-right")
+# The first query at the first key, the last at the last key, or the last at the last real key of its sequence.
+ALIGNMENTS = ("top-left", "bottom-right", "lengths")
 
 
 @dataclass
 class ScoreIndices:
     """Where scores lie: index arrays that broadcast to the part of (*batch, H, n, m) that is asked for.
 
-    query and key count from 0; position is the place of a query among the keys, as the alignment puts it.
+    query and key count from 0; position is the place of a query among the keys, as the alignment puts it; start is
+    the first real key of its sequence.
     Where tokens were given places, a bias finds those in position and key.
     """
 
@@ -55,6 +61,7 @@ class ScoreIndices:
     query: Array
     key: Array
     position: Array
+    start: Array | int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -129,6 +136,21 @@ class MaskSpec:
         """Whether no key is visible that comes after the query."""
         return self.entry is not None and self.entry.causal
 
+    @property
+    def counted(self) -> bool:
+        """Whether it counts from the first real key of a sequence."""
+        return self.entry is not None and self.entry.counted
+
+    @property
+    def ends(self) -> bool:
+        """Whether it says which is the last real key of each sequence."""
+        return self.entry is not None and self.entry.ends
+
+    @property
+    def unplaced(self) -> bool:
+        """Whether it asks for the last real key of a sequence, and nothing says which that is."""
+        return self.aligned
+
     def with_alignment(self, alignment: str | None) -> MaskSpec:
         """The same, aligned so if it asks for a position."""
         return replace(self, alignment=alignment) if self.aligned else self
@@ -143,6 +165,8 @@ class MaskSpec:
         """The mask as it is written in an option, an array left out: `window:2,0`, `causal:bottom-right`, `keep`."""
         parts = [self.name]
         argument = self.argument
+        if isinstance(argument, tuple):  # tables
+            argument = None
         if isinstance(argument, np.ndarray):
             argument = argument.tolist() if argument.ndim == 1 and self.entry and self.entry.parse else None
         if argument is not None:
@@ -225,11 +249,15 @@ class Masks:
             raise UsageError("two masks name different alignments", hint="name one; the others follow it")
         self.specs = specs
         self.alignment = named.pop() if named else default
+        if self.alignment == "lengths":
+            check_lengths(specs)
         self.notes: list[str] = []
         silent = [spec for spec in specs if spec.aligned and spec.alignment is None]
         if silent and shape.n != shape.m:
             self._note_alignment(silent, shape, next((spec.name for spec in specs if spec.alignment), None))
         self.indices = shape.indices(self.alignment)
+        if self.alignment == "lengths":
+            self.indices = replace(self.indices, position=places_of(specs, self.indices, shape))
         self.texts = [spec.with_alignment(self.alignment).text for spec in specs]
         # Each with whether it looks only at i - j, so that a tile can ask once for a whole diagonal.
         self.predicates = bound_together(specs, shape, self.alignment)
@@ -263,32 +291,3 @@ class Masks:
             f"{names}: the scores are {shape.n} x {shape.m}, not square; aligned {self.alignment} "
             f"(name :top-left or :bottom-right to say which)"
         )
-
-
-def bound_together(
-    specs: Sequence[MaskSpec], shape: ScoreShape, alignment: str
-) -> list[tuple[Callable[[ScoreIndices], Any], bool]]:
-    """The predicates of masks that all must let a key be seen, and whether each looks only at position - key.
-
-    One that lays several sequences out has `positions(alignment)`: where each query stands among the keys, for the
-    others.
-    """
-    bound = [(spec.bind(shape, alignment), spec.by_offset) for spec in specs]
-    for predicate, _ in bound:
-        if hasattr(predicate, "positions"):
-            places = predicate.positions(alignment)
-            return [(each if each is predicate else _standing(each, places), False) for each, _ in bound]
-    return bound
-
-
-def _standing(predicate: Callable[[ScoreIndices], Any], places: Array) -> Callable[[ScoreIndices], Any]:
-    """The same, of queries that stand elsewhere. places: of each query, among all keys."""
-    return lambda at: predicate(replace(at, position=places[at.query]))
-
-
-def all_of(predicates: Sequence[tuple[Callable[[ScoreIndices], Any], bool]], at: ScoreIndices) -> Array:
-    """Where every predicate lets a key be seen."""
-    visible: Array = np.ones((at.query.shape[0], at.key.size), dtype=bool)
-    for predicate, _ in predicates:
-        visible = visible & np.asarray(predicate(at), dtype=bool)
-    return visible

@@ -26,7 +26,7 @@ Predicate = Callable[[ScoreIndices], Array]
     aligned=True,
     by_offset=True,
     causal=True,
-    spec="causal | causal:top-left | causal:bottom-right",
+    spec="causal | causal:top-left | causal:bottom-right | causal:lengths",
 )
 def causal(shape: ScoreShape, _: None) -> Predicate:
     """A query sees the keys up to its own position."""
@@ -49,7 +49,7 @@ def _window(name: str, argument: Any) -> list[int | str]:
     takes="numbers",
     parse=_window,
     by_offset=True,
-    spec="window:L,R | window:L,R:bottom-right",
+    spec="window:L,R | window:L,R:bottom-right | window:L,R:lengths",
     example="window:2,0",
 )
 def window(shape: ScoreShape, limits: list[int | str]) -> Predicate:
@@ -64,6 +64,7 @@ def window(shape: ScoreShape, limits: list[int | str]) -> Predicate:
     source="d2l.ai 11.3 (valid lengths)",
     takes="numbers or array",
     parse=as_numbers,
+    ends=True,
     spec="lengths:3,2 | lengths:FILE",
     example="lengths:2",
     drawn=lambda n, m: f"lengths:{m - m // 3}",
@@ -74,7 +75,7 @@ def lengths(shape: ScoreShape, numbers: Array) -> Predicate:
         return _by_query("lengths", shape, numbers)
     numbers = _within_keys("lengths", numbers, shape)
     if numbers.size == 1:
-        return lambda at: at.key < numbers.reshape(())
+        return _BySequence(numbers, shape)
     if shape.sequences == 1:
         if numbers.size == shape.n:
             return _by_query("lengths", shape, numbers)
@@ -94,13 +95,18 @@ class _BySequence:
     """A length a sequence; where there are as many queries, `note` tells that it is not one a query."""
 
     def __init__(self, numbers: Array, shape: ScoreShape) -> None:
-        self.numbers = numbers.reshape(-1)
+        self.numbers, self.n = np.broadcast_to(numbers.reshape(-1), shape.sequences), shape.n
         told = "lengths: one a sequence (lengths-per-query: one a query)"
-        self.note = told if shape.sequences == shape.n else None
+        self.note = told if shape.sequences == shape.n and numbers.size > 1 else None
 
     def __call__(self, at: ScoreIndices) -> Array:
         shown: Array = at.key < self.numbers[at.sequence]
         return shown
+
+    def positions(self, alignment: str) -> Array | None:
+        """The place of each query, the last at its sequence's last real key: (sequences, n); None if not asked for."""
+        places: Array = np.arange(self.n) + (self.numbers[:, None] - self.n)
+        return places if alignment == "lengths" else None
 
 
 @mask(
@@ -119,6 +125,29 @@ def lengths_per_query(shape: ScoreShape, numbers: Array) -> Predicate:
 
 
 def _by_query(name: str, shape: ScoreShape, numbers: Array) -> Predicate:
+    return _ByQuery(_query_table(name, shape, numbers))
+
+
+class _ByQuery:
+    """A length a query."""
+
+    def __init__(self, table: Array) -> None:
+        self.table = table
+
+    def __call__(self, at: ScoreIndices) -> Array:
+        shown: Array = at.key < self.table[at.sequence, at.query]
+        return shown
+
+    def positions(self, alignment: str) -> None:
+        """None; raises UsageError where the last real key of a sequence is asked for."""
+        if alignment == "lengths":
+            raise UsageError(
+                "lengths are one a query, and do not say which is the last real key of a sequence",
+                hint="one number for all, or one a sequence: causal:lengths & lengths:3,2",
+            )
+
+
+def _query_table(name: str, shape: ScoreShape, numbers: Array) -> Array:
     table = np.atleast_2d(_within_keys(name, numbers, shape))
     if table.shape[1] != shape.n or table.shape[0] not in (1, shape.sequences):
         raise ShapeError(
@@ -126,8 +155,7 @@ def _by_query(name: str, shape: ScoreShape, numbers: Array) -> Predicate:
             f"{shape.sequences} sequences of {shape.n} queries",
             hint="one number a query, and one row a sequence where they differ",
         )
-    table = np.broadcast_to(table, (shape.sequences, shape.n))
-    return lambda at: at.key < table[at.sequence, at.query]
+    return np.broadcast_to(table, (shape.sequences, shape.n))
 
 
 @mask(
@@ -146,8 +174,66 @@ def keys(shape: ScoreShape, numbers: Array) -> Predicate:
         raise ShapeError(
             f"keys has {many(numbers.size, 'number')}, but {there_are(shape.m, 'key')}", hint="one 0 or 1 a key"
         )
-    shown = _zero_or_one("keys", numbers)
-    return lambda at: shown[at.key]
+    return _OfKeys(_zero_or_one("keys", numbers))
+
+
+class _OfKeys:
+    """Which keys are real: padding, so that others count from the first."""
+
+    of_keys = True
+
+    def __init__(self, shown: Array) -> None:
+        self.shown, self.count = shown, len(shown)
+
+    def __call__(self, at: ScoreIndices) -> Array:
+        shown: Array = self.shown[at.key]
+        return shown
+
+
+@mask(
+    "queries",
+    formula="by query: 1 = a real one; 0 sees no key",
+    source="Keras (query_mask)",
+    takes="numbers",
+    parse=as_numbers,
+    spec="queries:1,1,0",
+    example="queries:1,1,0",
+    drawn=lambda n, m: f"queries:{','.join('110'[i % 3] for i in range(n))}",
+)
+def queries(shape: ScoreShape, numbers: Array) -> Predicate:
+    """Which queries are real; a padded one sees no key, and gets what --empty-rows says: zeros."""
+    if numbers.ndim != 1 or numbers.size != shape.n:
+        raise ShapeError(
+            f"queries has {many(numbers.size, 'number')}, but the queries are {shape.n}",
+            hint="one 0 or 1 a query",
+        )
+    real = _zero_or_one("queries", numbers)
+    return lambda at: real[at.query]
+
+
+@mask(
+    "query-lengths",
+    formula="i among the first L queries: one L for all, or one a sequence",
+    source="jax.nn.dot_product_attention (query_seq_lengths)",
+    takes="numbers or array",
+    parse=as_numbers,
+    spec="query-lengths:3,2 | query-lengths:FILE",
+    example="query-lengths:2",
+    drawn=lambda n, m: f"query-lengths:{n - n // 3}",
+)
+def query_lengths(shape: ScoreShape, numbers: Array) -> Predicate:
+    """Only the first queries of each sequence are real; a padded one sees no key, and gets what --empty-rows says."""
+    numbers = numbers.reshape(-1)
+    if numbers.size not in (1, shape.sequences):
+        raise ShapeError(
+            f"query-lengths has {many(numbers.size, 'number')}, but {there_are(shape.sequences, 'sequence')}",
+            hint="give one number for all, or one a sequence",
+        )
+    for number in numbers.tolist():
+        if not is_whole(number) or not 0 <= number <= shape.n:
+            raise UsageError(f"query-lengths: {number:g} is not among 0..{shape.n}, the number of queries")
+    real = np.broadcast_to(numbers.astype(np.int64), shape.sequences)
+    return lambda at: at.query < real[at.sequence]
 
 
 @mask(
@@ -178,29 +264,45 @@ def _segments(name: str, argument: Any) -> Any:
         if argument.count("/") > 1:
             raise UsageError("segments takes one `/` at most", hint="segments:0,0,1 or segments:0,1/0,0,1")
         return [whole_numbers(name, part, negative=True) for part in argument.split("/")]
-    halves = argument if argument and all(isinstance(part, list | tuple) for part in argument) else [argument]
-    return [whole_numbers(name, part, negative=True) for part in halves]
+    if isinstance(argument, np.ndarray):
+        return (as_numbers(name, argument),)
+    if not (argument and all(isinstance(part, list | tuple) for part in argument)):
+        return [whole_numbers(name, argument, negative=True)]
+    if all(part and isinstance(part[0], list | tuple) for part in argument):
+        return tuple(as_numbers(name, part) for part in argument)  # queries, keys: each sequences x tokens
+    return [whole_numbers(name, part, negative=True) for part in argument]
 
 
 @mask(
     "segments",
     formula="the same number: segment(i) = segment(j)",
     source="packed sequences",
-    takes="numbers",
+    takes="numbers or array",
     parse=_segments,
-    spec="segments:0,0,1 | segments:0,1/0,0,1",
+    spec="segments:0,0,1 | segments:0,1/0,0,1 | segments:FILE",
     example="segments:0,0,1",
     drawn=lambda n, m: f"segments:{','.join(str(i // 2) for i in range(n))}/{','.join(str(j // 2) for j in range(m))}",
 )
-def segments(shape: ScoreShape, halves: list[list[int]]) -> Predicate:
-    """Several texts in one row see themselves only; the keys' numbers stand after a `/` where they differ."""
-    of_queries, of_keys = np.array(halves[0]), np.array(halves[-1])
-    if of_queries.size != shape.n or of_keys.size != shape.m:
+def segments(shape: ScoreShape, parts: list[list[int]] | tuple[Array, ...]) -> Predicate:
+    """Several texts in one row see themselves only; keys after a `/` where they differ; a file: sequences x tokens."""
+    per_sequence = isinstance(parts, list) and len(parts) == shape.sequences > 1 and len({*map(len, parts)}) == 1
+    halves = (parts,) if per_sequence else parts
+    if len(halves) not in (1, 2):
+        raise ShapeError(f"segments has {len(halves)} rows, but {there_are(shape.sequences, 'sequence')}",
+                         hint="one row a sequence")  # fmt: skip
+    of_queries, of_keys = np.atleast_2d(np.array(halves[0])), np.atleast_2d(np.array(halves[-1]))
+    if of_queries.shape[-1] != shape.n or of_keys.shape[-1] != shape.m:
         raise ShapeError(
-            f"segments has {of_queries.size} numbers for {shape.n} queries and {of_keys.size} for {shape.m} keys",
+            f"segments has {of_queries.shape[-1]} numbers for {shape.n} queries and {of_keys.shape[-1]} "
+            f"for {shape.m} keys",
             hint="segments:QUERIES or segments:QUERIES/KEYS, as in segments:0,1/0,0,1",
         )
-    return lambda at: of_queries[at.query] == of_keys[at.key]
+    if not {len(of_queries), len(of_keys)} <= {1, shape.sequences}:
+        raise ShapeError(f"segments has {len(of_queries)} rows, but {there_are(shape.sequences, 'sequence')}",
+                         hint="one row for all, or one a sequence")  # fmt: skip
+    of_queries = np.broadcast_to(of_queries, (shape.sequences, shape.n))
+    of_keys = np.broadcast_to(of_keys, (shape.sequences, shape.m))
+    return lambda at: of_queries[at.sequence, at.query] == of_keys[at.sequence, at.key]
 
 
 @mask(
@@ -223,15 +325,16 @@ def prefix_keys(shape: ScoreShape, argument: list[int]) -> Predicate:
     formula="the same chunk of N: floor(i / N) = floor(j / N)",
     source="Llama 4 2025 (chunked attention)",
     aligned=True,
+    counted=True,
     takes="numbers",
     parse=whole_numbers,
     spec="chunk:N",
     example="chunk:2",
 )
 def chunk(shape: ScoreShape, argument: list[int]) -> Predicate:
-    """Keys and queries of one chunk of N see each other."""
+    """Keys and queries of one chunk of N see each other; counted from each sequence's first real key."""
     period = _period("chunk", argument)
-    return lambda at: at.position // period == at.key // period
+    return lambda at: (at.position - at.start) // period == (at.key - at.start) // period
 
 
 def _period(name: str, argument: list[int]) -> int:
@@ -269,6 +372,12 @@ class Packed:
         offset = keys - queries if alignment == "bottom-right" else np.zeros_like(keys)
         places: Array = inside + (np.cumsum(keys) - keys + offset)[self.of_query]
         return places
+
+    def starts(self) -> Array:
+        """The first key of each query's sequence, (n,)."""
+        keys = np.array(self.keys, dtype=int)
+        first: Array = (np.cumsum(keys) - keys)[self.of_query]
+        return first
 
 
 @mask(
@@ -336,6 +445,7 @@ class TablePredicate:
         self.table = table
         self.shape = shape
         self.note = note
+        self.of_keys, self.count = table.shape[-2] == 1, shape.m  # one row: padding
 
     def __call__(self, at: ScoreIndices) -> Array:
         rows = slice(None) if self.table.shape[-2] == 1 else _run(at.query[:, 0])

@@ -18,6 +18,7 @@ from attncli.pipeline.masking import ScoreIndices, ScoreShape
 from attncli.pipeline.norms import past_stays
 from attncli.pipeline.state import State
 from attncli.pipeline.steps import KEY_FEATURE, QUERY_FEATURE, step, value
+from attncli.pipeline.together import places_of
 from attncli.registry import Setting
 
 _SPELLED = "10000, 10000:neighbours, 10000:width=64, 10000:linear=4, 10000:ntk=4 or 10000:yarn=4,2048"
@@ -113,6 +114,9 @@ def stand(config: AttentionConfig, shape: ScoreShape, alignment: str) -> tuple[A
     more, n, m, now = config.more, shape.n, shape.m, shape.m - shape.past
     queries, keys = more.get("positions"), more.get("key_positions")
     where = np.arange(n, dtype=float) + (shape.past if alignment == "top-left" else m - n)
+    if alignment == "lengths":
+        places = places_of(config.masks, shape.indices(alignment), shape)
+        where = where if places.ndim == 2 else places[..., 0].astype(float)
     if queries is not None:
         table = _table(shape, "positions", queries, {n, m})
         where = table[..., m - n :] if table.shape[-1] != n else table

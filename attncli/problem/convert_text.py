@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -153,7 +154,7 @@ def _single_mask(text: str, reading: Reading, place: Place | str | None) -> Mask
     name, argument, alignment = split_spec(text)
     takes = MASKS.find(name).takes or ""
     if argument is not None and "array" in takes:
-        numbers = all(looks_like_number(part) for part in argument.split(","))
+        numbers = all(looks_like_number(part) for part in re.split("[,/]", argument))
         if takes == "array" or not numbers:
             return MaskChoice(name, reading.matrix(argument, place), alignment, place)
     mask_spec(name, argument, alignment)

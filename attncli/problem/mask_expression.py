@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import NoReturn
 
-from attncli.errors import Place, UsageError
+from attncli.errors import InputError, Place, UsageError
 from attncli.problem.values import MaskChoice
 
 _TOKEN = re.compile(
@@ -88,9 +88,10 @@ class _Parser:
         self.at += 1
         try:
             return self.single(unquoted(word))
-        except UsageError as error:
-            told = f"the mask {self.text!r}, column {column + 1}: {error.what}"
-            raise UsageError(told, place=error.place, hint=error.hint) from None
+        except (UsageError, InputError) as error:
+            if error.place is None or error.place == self.place:  # what stands in a file has its place there
+                error.what = f"the mask {self.text!r}, column {column + 1}: {error.what}"
+            raise
 
     def _takes(self, sign: str) -> bool:
         if self.at < len(self.tokens) and self.tokens[self.at][:2] == (sign, True):

@@ -189,7 +189,7 @@ class Problem:
         if isinstance(argument, Matrix):
             argument = argument.array
             is_table = isinstance(choice.mask, str) and MASKS.find(choice.mask).takes == "array"
-            if choice.mask == "lengths" and 1 in argument.shape:
+            if not is_table and 1 in argument.shape:
                 argument = argument.reshape(-1)  # one row or column of a file is the list that an option would hold
             if is_table and self.layout == "columns" and argument.ndim >= 2:
                 argument = argument.mT

@@ -6,9 +6,11 @@ import re
 
 from attncli.errors import UsageError
 from attncli.lazy import Array, np
+from attncli.pipeline.masking import ALIGNMENTS
 from attncli.pipeline.masks import MASKS, Masks, ScoreShape, mask_spec, split_spec
 
 _MOST = 40
+_LAST_REAL = ALIGNMENTS[-1]  # also the name of the mask that says which that is
 _SEEN, _HIDDEN = "\N{BLACK SQUARE}", "\N{MIDDLE DOT}"
 
 
@@ -26,6 +28,14 @@ def drawn_masks(sizes: str) -> str:
         text = entry.drawn(n, m) if entry.drawn else entry.example or entry.name
         masks = Masks([mask_spec(*split_spec(text))], shape)
         parts.append(f"{masks.texts[0]}\n  {entry.formula}\n{_rows(masks.visible(), n, m)}")
+        if entry.spec.endswith(f":{_LAST_REAL}"):
+            ends = MASKS.find(_LAST_REAL)
+            assert ends.drawn is not None
+            last = Masks(
+                [mask_spec(*split_spec(f"{text}:{_LAST_REAL}")), mask_spec(*split_spec(ends.drawn(n, m)))], shape
+            )
+            told = f"{' & '.join(last.texts)}\n  the last query stands at the last real key"
+            parts.append(f"{told}\n{_rows(last.visible(), n, m)}")
     return "\n".join(parts)
 
 

@@ -9,9 +9,9 @@ from attncli.arithmetic.terms import MADE
 from attncli.arithmetic.trees import Cell, Term, evaluate, leaves, magnitude
 from attncli.lazy import Array, np
 from attncli.pipeline.heads import spread_to
-from attncli.pipeline.masking import all_of
 from attncli.pipeline.steps import STEPS, Axis, Step
 from attncli.pipeline.steps import Line as StepLine
+from attncli.pipeline.together import all_of
 from attncli.working.reading import Row
 
 _LINES = 12  # of one step; of more, the first and the number of the others are told
