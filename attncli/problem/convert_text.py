@@ -154,7 +154,8 @@ def _single_mask(text: str, reading: Reading, place: Place | str | None) -> Mask
     name, argument, alignment = split_spec(text)
     takes = MASKS.find(name).takes or ""
     if argument is not None and "array" in takes:
-        numbers = all(looks_like_number(part) for part in re.split("[,/]", argument))
+        like = [looks_like_number(part) for part in re.split("[,/]", argument)]
+        numbers = all(like) or (any(like) and not reading.is_matrix(argument))
         if takes == "array" or not numbers:
             return MaskChoice(name, reading.matrix(argument, place), alignment, place)
     mask_spec(name, argument, alignment)

@@ -257,13 +257,12 @@ def _check_stages(document: Document) -> None:
     errors = document.layer.errors
     for member in document.members:
         for setting in member.layer.settings.values():
-            reference = setting.value
-            if isinstance(reference, StageRef) and reference.stage not in seen:
-                close = nearest(reference.stage, seen)
-                errors.append(InputError(
-                    f"there is no earlier stage {reference.stage!r}", place=reference.place,
-                    hint=f"did you mean {close!r}?" if close else f"earlier: {', '.join(seen) or 'none'}",
-                ))  # fmt: skip
+            used = setting.value.single() if isinstance(setting.value, StageRef) else ()
+            for stage, place in {reference.stage: reference.place for reference in used}.items():
+                if stage not in seen:
+                    close = nearest(stage, seen)
+                    hint = f"did you mean {close!r}?" if close else f"earlier: {', '.join(seen) or 'none'}"
+                    errors.append(InputError(f"there is no earlier stage {stage!r}", place=place, hint=hint))
         if member.name is not None and member.name in seen:
             errors.append(
                 InputError(f"two stages are named {member.name!r}", place=member.layer.settings["name"].place)

@@ -10,6 +10,7 @@ from attncli.lazy import np
 from attncli.pipeline.trace import parse_address
 from attncli.problem.convert_text import numbers_from_text
 from attncli.problem.formats.base import check_room
+from attncli.problem.joining import JOINS
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import looks_like_number, parse_number, quote
 from attncli.problem.reading import Reading, check_step, split_steps, split_words
@@ -19,7 +20,7 @@ from attncli.problem.yamlmatrix import matrix_from_node
 from attncli.problem.yamltree import Node, is_null, is_plain, pairs_of, place_of, scalar_value
 from attncli.registry import SETTINGS
 
-_MATRIX_FORMS = ({"file", "name"}, {"identity"}, {"stage", "step"})
+_MATRIX_FORMS = ({"file", "name"}, {"identity"}, {"stage", "step"}, *({how, "times"} for how in JOINS))
 _MATRIX_KEYS = set[str]().union(*_MATRIX_FORMS)
 _LARGEST = 2**24  # rows of an identity
 
@@ -190,12 +191,15 @@ class PlainNodes:
         parts = {key: value for key, _, value in pairs_of(node)}
         place = self.place(node)
         known = _MATRIX_FORMS
-        if not parts or not any(set(parts) <= form for form in known) or set(parts) == {"name"}:
+        if not parts or not any(set(parts) <= form for form in known) or set(parts) in ({"name"}, {"times"}):
             odd = next((key for key in parts if not any(key in form for form in known)), None)
             what = f"{name}: unknown key {odd!r}" if odd else f"{name} is neither a file nor an identity nor a stage"
             raise InputError(
                 what, place=place, hint="{file: w.npz, name: W_K}, {identity: 4} or {stage: encoder, step: output}"
             )
+        how = next((key for key in parts if key in JOINS), None)
+        if how is not None:
+            return self.joined_stages(name, how, parts, place)
         words = {key: self.word(f"{name}: {key}", value, "{file: w.npz, name: W_K}") for key, value in parts.items()}
         if "identity" in words:
             field = Field("identity", "integer", "", "", low=1, high=_LARGEST)
@@ -211,6 +215,30 @@ class PlainNodes:
             return StageRef(words["stage"], words["step"], place)
         spec = words["file"] + (f"::{words['name']}" if "name" in words else "")
         return self.reading.matrix(spec, place, blanks=blanks)
+
+    def joined_stages(self, name: str, how: str, parts: dict[str, Node], place: Place) -> StageRef:
+        """{minus: [STAGE, STAGE], times: NUMBER} and the like: steps of earlier stages in one matrix."""
+        join, node = JOINS[how], parts[how]
+        steps = join.steps_of(name)
+        if steps is None:
+            raise InputError(f"{name} cannot be a {how} of stages", place=place, hint=join.example)
+        items = node.value if node.id == "sequence" else []
+        if len(items) < 2 or (join.count is not None and len(items) != join.count):
+            told = "two" if join.count else "two or more"
+            raise InputError(f"{how} takes {told} stages", place=self.place(node), hint=join.example)
+        if "times" in parts and not join.factor:
+            raise InputError(f"{how} takes no times", place=self.place(parts["times"]), hint=join.example)
+        times = 1.0
+        if "times" in parts:
+            where = self.place(parts["times"])
+            times = parse_number(self.word("times", parts["times"], join.example), place=where)
+            if not np.isfinite(times):
+                raise InputError("times is not finite", place=where, hint=join.example)
+        used = []
+        for item in items:
+            stage = self.word(f"{name}: {how}", item, join.example)
+            used += [StageRef(stage, step, self.place(item)) for step in steps]
+        return StageRef(used[-1].stage, used[-1].step, place, how, times, tuple(used))
 
     def only_matrix(self, name: str, node: Node, *, blanks: bool = False) -> Matrix:
         """A matrix where no stage may stand."""

@@ -98,6 +98,9 @@ class _Writer:
 
     def matrix(self, name: str, matrix: Matrix | StageRef) -> Any:
         """Nested lists, {file, name} or {stage, step}."""
+        if isinstance(matrix, StageRef) and matrix.parts:
+            names = list(dict.fromkeys(part.stage for part in matrix.parts))
+            return {matrix.how: names, **({"times": matrix.times} if matrix.times != 1 else {})}
         if isinstance(matrix, StageRef):
             return {"stage": matrix.stage, "step": matrix.step}
         array = matrix.array

@@ -10,6 +10,7 @@ from attncli.pipeline.masking import ALIGNMENTS, MaskEntry
 from attncli.pipeline.masks import MASKS
 from attncli.pipeline.scores import SCORES
 from attncli.pipeline.trace import NAMED_STEPS
+from attncli.problem.joining import JOINS
 from attncli.problem.settings import FIELDS, LATER_STEPS, Field, hidden_value, nonzero, positive
 from attncli.problem.values import JOINING
 from attncli.registry import Entry
@@ -79,7 +80,11 @@ def _definitions() -> Schema:
         "matrix": _either(_ref("table"), {
             **_object({"stage": {"type": "string"}, "step": {"type": "string", "pattern": _step()}}),
             "required": ["stage", "step"],
-        }),
+        }, *({
+            **_object({how: {"type": "array", "minItems": 2, "items": {"type": "string"}},
+                       **({"times": _ref("number")} if join.factor else {})}),
+            "required": [how],
+        } for how, join in JOINS.items())),
         "hand": _either(_ref("grid"), _ref("file"), {
             **_object({
                 "values": _either(_ref("grid"), _ref("file")),

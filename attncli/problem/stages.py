@@ -14,13 +14,14 @@ from attncli.errors import AttnError, InputError, Place, nearest, raise_all
 from attncli.lazy import np
 from attncli.pipeline.trace import Trace, parse_address
 from attncli.problem.build import Layer, in_order
+from attncli.problem.joining import JOINS
 from attncli.problem.matrix import Matrix
 from attncli.problem.plan import step_shapes
 from attncli.problem.problem import Problem
 from attncli.problem.reading import split_stage
 from attncli.problem.settings import FIELDS
 from attncli.problem.sizes import size_errors
-from attncli.problem.values import Setting, StageRef
+from attncli.problem.values import Setting, StageRef, placed
 
 if TYPE_CHECKING:
     from attncli.lazy import Array
@@ -69,7 +70,7 @@ class Stages:
         """The problem of a stage, with arrays of the right shapes, which hold nothing, in place of earlier stages."""
         problem = self.problems[name]
         given = {
-            ref_name: _stand_in(problem, ref_name, ref, _check_step(ref.stage, ref.step, self.shapes[ref.stage]))
+            ref_name: _stand_in(problem, ref_name, ref, _shape_of(ref_name, ref, self.shapes))
             for ref_name, ref in problem.inputs.items()
             if isinstance(ref, StageRef)
         }
@@ -90,7 +91,7 @@ class Stages:
 
 def references(problem: Problem) -> list[StageRef]:
     """The steps of earlier stages that a problem uses."""
-    return [matrix for matrix in problem.inputs.values() if isinstance(matrix, StageRef)]
+    return [ref for matrix in problem.inputs.values() if isinstance(matrix, StageRef) for ref in matrix.single()]
 
 
 def read_stages(document: Document, options: Layer | None = None) -> Stages:
@@ -130,8 +131,8 @@ def with_steps(problem: Problem, traces: Mapping[str, Trace]) -> Problem:
     if not references(problem):
         return problem
     inputs = {
-        name: _handed(problem, name, matrix, traces[matrix.stage])
-        if isinstance(matrix, StageRef) and matrix.stage in traces
+        name: _handed(problem, name, matrix, traces)
+        if isinstance(matrix, StageRef) and all(ref.stage in traces for ref in matrix.single())
         else matrix
         for name, matrix in problem.inputs.items()
     }
@@ -144,13 +145,23 @@ def handed_over(problem: Problem, name: str, rows: Array) -> Array:
     return rows.mT if turned and rows.ndim >= 2 else rows
 
 
-def _handed(problem: Problem, name: str, ref: StageRef, trace: Trace) -> Matrix:
-    array = trace[ref.step]
-    matrix = Matrix(handed_over(problem, name, array.mT if trace.layout == "columns" else array), place=ref.place)
+def _handed(problem: Problem, name: str, ref: StageRef, traces: Mapping[str, Trace]) -> Matrix:
+    arrays = [_step_rows(traces[part.stage], part.step, ref) for part in ref.single()]
+    array = JOINS[ref.how].values(name, arrays, ref.times) if ref.parts else arrays[0]
+    matrix = Matrix(handed_over(problem, name, array), place=ref.place)
+    trace = traces[ref.stage]
+    if len({array.shape[-2] for array in (array, *arrays)}) != 1:
+        return matrix  # the tokens of several, one after the other
     if trace.labelled and trace.axes(ref.step)[trace.layout == "columns"] in ("query", "key"):
         labels = trace.labels(ref.step)[trace.layout == "columns"]
         matrix.row_labels, matrix.column_labels = (None, labels) if problem.layout == "columns" else (labels, None)
     return matrix
+
+
+def _step_rows(trace: Trace, step: str, ref: StageRef) -> Array:
+    """A step with tokens as rows, averaged over the heads where what joins it says so."""
+    array = trace[step].mT if trace.layout == "columns" else trace[step]
+    return array.mean(axis=-3) if ref.parts and JOINS[ref.how].mean and trace.heads is not None else array
 
 
 def _infer(problem: Problem, known: Mapping[str, dict[str, Shape]]) -> dict[str, Shape] | None:
@@ -164,12 +175,12 @@ def _infer(problem: Problem, known: Mapping[str, dict[str, Shape]]) -> dict[str,
         inputs[name] = matrix
         if not isinstance(matrix, StageRef):
             continue
-        if matrix.stage not in known:
+        if any(ref.stage not in known for ref in matrix.single()):
             continue  # a stage that is wrong itself, comes later or does not exist: told already
         try:
-            shape = _check_step(matrix.stage, matrix.step, known[matrix.stage])
+            shape = _shape_of(name, matrix, known)
         except InputError as error:
-            error.place = matrix.place
+            error.place = error.place or matrix.place
             errors.append(error)
             continue
         inputs[name] = _stand_in(problem, name, matrix, shape)
@@ -181,6 +192,23 @@ def _infer(problem: Problem, known: Mapping[str, dict[str, Shape]]) -> dict[str,
 
 def _stand_in(problem: Problem, name: str, ref: StageRef, shape: Shape) -> Matrix:
     return Matrix(handed_over(problem, name, np.broadcast_to(np.zeros(()), shape)), place=ref.place)
+
+
+def _shape_of(name: str, ref: StageRef, known: Mapping[str, Mapping[str, Shape]]) -> Shape:
+    """The shape of what a reference stands for. Raises InputError where a stage has no such step, ShapeError."""
+    shapes = []
+    for part in ref.single():
+        with placed(part.place):
+            shape = _check_step(part.stage, part.step, known[part.stage])
+        averaged = ref.parts and JOINS[ref.how].mean and _has_heads(known[part.stage])
+        shapes.append(shape[:-3] + shape[-2:] if averaged else shape)
+    return JOINS[ref.how].shape(name, shapes) if ref.parts else shapes[0]
+
+
+def _has_heads(shapes: Mapping[str, Shape]) -> bool:
+    """Whether the weights of a stage have an axis for heads."""
+    axes = len(shapes["weights"])
+    return "heads" in shapes or axes >= 4 or axes > len(shapes.get("Q", shapes["weights"]))
 
 
 def _check_step(stage: str, address: str, shapes: Mapping[str, Shape]) -> Shape:

@@ -21,11 +21,22 @@ class Setting(NamedTuple):
 
 @record
 class StageRef:
-    """`{stage: encoder, step: output}`: a step of an earlier stage, in place of a matrix until that stage is solved."""
+    """`{stage: encoder, step: output}`: a step of an earlier stage, in place of a matrix until that stage is solved.
+
+    how, times, parts: of several steps in one matrix, how they are joined, and each of them; stage and step are then
+    those of the last.
+    """
 
     stage: str
     step: str
     place: Place | None = None
+    how: str = ""
+    times: float = 1.0
+    parts: tuple[StageRef, ...] = ()
+
+    def single(self) -> tuple[StageRef, ...]:
+        """The steps themselves, those that are joined one by one."""
+        return self.parts or (self,)
 
 
 @record
