@@ -121,7 +121,8 @@ class _BySequence:
 )
 def lengths_per_query(shape: ScoreShape, numbers: Array) -> Predicate:
     """As lengths, with a length of its own for each query; a file is sequences x queries."""
-    return _by_query("lengths-per-query", shape, numbers)
+    shown = _by_query("lengths-per-query", shape, numbers)
+    return lambda at: shown(at)  # without positions: other lengths may say which key is the last real one
 
 
 def _by_query(name: str, shape: ScoreShape, numbers: Array) -> Predicate:

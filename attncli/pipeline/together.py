@@ -34,9 +34,14 @@ def bound_together(specs: Sequence[MaskSpec], shape: ScoreShape, alignment: str)
     return bound
 
 
+def beside(specs: Sequence[MaskSpec]) -> list[MaskSpec]:
+    """Masks that all must let a key be seen, those that were joined so apart again."""
+    return [part for spec in specs for part in (beside(getattr(spec, "parts", ())) if spec.name == "and" else [spec])]
+
+
 def check_lengths(specs: Sequence[MaskSpec]) -> None:
     """Raises UsageError where a mask is aligned to the last real key, and none beside it says which that is."""
-    if any(spec.ends for spec in specs):
+    if any(spec.ends for spec in beside(specs)):
         return
     alone = next((spec for spec in specs if spec.unplaced), None)
     if alone is not None:
@@ -48,8 +53,7 @@ def check_lengths(specs: Sequence[MaskSpec]) -> None:
 
 def places_of(specs: Sequence[MaskSpec], at: ScoreIndices, shape: ScoreShape) -> Array:
     """Where queries stand that are aligned to the last real key of their sequences, as `position` has it."""
-    beside = [part for spec in specs for part in (getattr(spec, "parts", ()) if spec.name == "and" else [spec])]
-    ends = next((spec for spec in beside if spec.ends), None)
+    ends = next((spec for spec in beside(specs) if spec.ends), None)
     if ends is None:  # lengths stand deeper within a joined mask, which places its own
         return at.position
     lengths: Any = ends.bind(shape, "lengths")

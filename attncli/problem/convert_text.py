@@ -157,7 +157,12 @@ def _single_mask(text: str, reading: Reading, place: Place | str | None) -> Mask
         like = [looks_like_number(part) for part in re.split("[,/]", argument)]
         numbers = all(like) or (any(like) and not reading.is_matrix(argument))
         if takes == "array" or not numbers:
-            return MaskChoice(name, reading.matrix(argument, place), alignment, place)
+            try:
+                return MaskChoice(name, reading.matrix(argument, place), alignment, place)
+            except AttnError as error:
+                if takes != "array" and error.hint is None:
+                    error.hint = f"a file, or numbers as in {MASKS.find(name).example}"
+                raise
     mask_spec(name, argument, alignment)
     return MaskChoice(name, argument, alignment, place)
 

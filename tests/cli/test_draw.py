@@ -16,7 +16,8 @@ def test_each_picture_is_what_is_seen(n: int, m: int) -> None:
     done = attncli("list", "masks", "--draw", f"{n}x{m}")
     assert done.status == 0, done.err
     parts = [part.splitlines() for part in done.out.split("\n\n")]
-    assert [lines[0].partition(":")[0].split(" ")[0] for lines in parts] == names("masks")
+    # Those that may be aligned to the last real key are drawn so, too.
+    assert list(dict.fromkeys(lines[0].partition(":")[0].split(" ")[0] for lines in parts)) == names("masks")
     drawn = 0
     for spec, _, *rows in parts:
         if rows:

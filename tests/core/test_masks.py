@@ -355,5 +355,7 @@ def test_every_mask_is_tested() -> None:
         "block",
         "packed",
         "prefix-keys",
+        "queries",  # tests/today/test_masks_of_sequences.py
+        "query-lengths",
     }
     assert set(names("masks")) == named

@@ -257,6 +257,8 @@ MASK_CASES: dict[str, tuple[Any, Any]] = {
     "prefix-keys": ("causal | prefix-keys:2", "causal | prefix-keys:2"),
     "chunk": ("chunk:2", "chunk:2"),
     "packed": ("packed:2,1/1,3", "packed:2,1/1,3"),
+    "queries": ("queries:1,0,1", "queries:1,0,1"),
+    "query-lengths": ("query-lengths:2", "query-lengths:2"),
     "keep": ({"keep": _TABLE}, {"keep": _TABLE.T}),
     "block": ({"block": _TABLE}, {"block": _TABLE.T}),
 }

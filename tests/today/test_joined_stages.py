@@ -124,7 +124,7 @@ def test_the_dry_run_tells_the_shapes(tmp_path: Path) -> None:
         ("weights: {minus: [a, c]}", "p.yaml:5:34: there is no earlier stage 'c'"),
         ("weights: {minus: [a]}", "p.yaml:5:30: minus takes two stages"),
         ("weights: {rollout: [a, b], times: 2}", "p.yaml:5:47: rollout takes no times"),
-        ("weights: {minus: [a, b], times: x}", "p.yaml:5:45: \"x\" is not a number"),
+        ("weights: {minus: [a, b], times: x}", 'p.yaml:5:45: "x" is not a number'),
         ("V: {rollout: [a, b]}", "p.yaml:5:16: V cannot be a rollout of stages"),
         ("weights: {minus: [a, b]}", "weights is made of 2 x 2 and 1 x 2, which are not of one size"),
         ("weights: {rollout: [b, b]}", "a rollout goes from tokens to the same tokens, but weights is 1 x 2"),
