@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,14 +113,13 @@ class Maker(Files):
 
     def hand(self) -> Case:
         """What a hand might have written of a problem: its steps, rounded, with slips."""
-        import attncli
         from attncli.errors import AttnError
 
         told = self.settings()
         base = "".join(f"{key}: {value}\n" for key, value in told.items() if key not in ("show", "name", "title"))
         try:
             with np.errstate(all="ignore"):
-                trace = attncli.run(_written(base))
+                trace = _computed(base)
         except (AttnError, Exception):
             return self.problem()
         steps = [step for step in trace.names(on_request=True) if trace[step].ndim <= 3]
@@ -248,9 +248,11 @@ class Maker(Files):
         return Case([*command, *(self.own(command[0]) if command[0] in COMMANDS else [])], self.around())
 
 
-def _written(text: str) -> str:
-    import tempfile
+def _computed(text: str) -> Any:
+    """The Trace of a problem, by a file of its own: what other fuzzers do meanwhile changes no case."""
+    import attncli
 
-    path = Path(tempfile.gettempdir()) / "fuzz-problem.yaml"
-    path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    return str(path)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "p.yaml"
+        path.write_text(text, encoding="utf-8", errors="surrogatepass")
+        return attncli.run(str(path))

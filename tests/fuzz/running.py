@@ -164,7 +164,9 @@ def findings(case: Case, outcome: Outcome) -> list[Finding]:
 def _untold(case: Case, outcome: Outcome) -> bool:
     """Whether weights or output hold NaN, and no note says so."""
     asked = [
-        each for each in case.arguments if each in ("--quiet", "--dry-run", "--show", "--format", "--top", "--stats")
+        each
+        for each in case.arguments
+        if each in ("--quiet", "--dry-run", "--show", "--format", "--top", "--stats", "--save-problem")
     ]
     if outcome.status != 0 or not case.arguments or case.arguments[0] not in ("attend", "self", "cross", "run"):
         return False
