@@ -38,6 +38,8 @@ SCORE = {
     "general": {"name": "general", "W": numbers(D, D)},
     "concat": {"name": "concat", "W": numbers(3, 2 * D), "v": numbers(3)},
     "additive": {"name": "additive", "W_q": numbers(3, D), "W_k": numbers(3, D), "w_v": numbers(3)},
+    "gat": {"name": "gat", "W": numbers(3, D), "a": numbers(6)},
+    "linear": "linear",
     "cosine": "cosine",
     "gaussian": {"name": "gaussian", "sigma": 2},
     "laplacian": {"name": "laplacian", "sigma": 2},
@@ -109,6 +111,14 @@ SETTING: dict[str, dict[str, Any]] = {
     "positions": {"rope": "100:neighbours:width=2", "positions": [0, 2, 3, 7], "key_positions": [3, 1, 0, 2, 9]},
     "alibi": {"alibi": 0.5, "heads": None},
     "sink": {"sink": 0.4},
+    "decay": {"decay": 0.8},
+    "behind": {"bias_k": [numbers(D)], "bias_v": [numbers(D)], "add_zero_attn": True},
+    "zeros behind": {"add_zero_attn": True, "mask": ["causal"], "bias": numbers(N, M)},
+    "retention": {"decay": "retention", "heads": 2, "normalizer": "none", "mask": ["causal"]},
+    "biases of a layer": {
+        "score": {"name": "additive", "b_q": numbers(D), "b_k": numbers(D), "b_v": 0.3, "activation": "leaky-relu"}
+    },
+    "squares": {"score": {"name": "linear", "map": "square"}, "normalizer": "sum"},
     "relative": {"relative": [numbers(N + M - 1)]},
     "t5": {"relative": {"t5": [numbers(8)], "max": 6}},
     "shaw": {"relative": {"shaw": numbers(3, D), "max": 1}, "score": "dot"},

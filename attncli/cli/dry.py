@@ -90,9 +90,9 @@ def _assumed(problem: Problem, trace: Trace, plan: Plan) -> Iterator[str]:
     yield f"a query that sees no key: {problem.empty_rows}"
 
 
-def _parameters(parameters: dict[str, float | Matrix]) -> list[str]:
+def _parameters(parameters: dict[str, float | Matrix | str]) -> list[str]:
     return [
-        f"{name} {_times(value.array.shape)}" if isinstance(value, Matrix) else f"{name}={value:.9g}"
+        f"{name} {_said(value)}" if isinstance(value, Matrix) else f"{name}={_said(value)}"
         for name, value in parameters.items()
     ]
 

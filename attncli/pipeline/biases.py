@@ -48,7 +48,9 @@ def has_bias(at: State) -> bool:
 def table_of_bias(at: State) -> Any:
     """The bias that is given, as it broadcasts to (..., H, n, m)."""
     given = at.inputs["bias"]
-    table, note = score_table("bias", given, at.shape)
+    table, note = score_table("bias", given, at.shape.before_behind)
+    if at.shape.behind:
+        table = np.concatenate([table, np.zeros((*table.shape[:-1], at.shape.behind))], axis=-1)
     at.notes += [note] if note else []
     if isinstance(given, np.ndarray) and given.size and _is_zero_or_one(given):
         at.notes.append("bias: nothing but 0 and 1, added to the scores; a mask is keep:FILE or block:FILE")

@@ -20,6 +20,7 @@ from attncli.pipeline.state import Partly, RowBlock, State
 from attncli.pipeline.steps import QUERY_KEY, always, step, value
 from attncli.pipeline.tight import scaled_by
 from attncli.pipeline.together import all_of
+from attncli.registry import Setting
 
 ENORMOUS_CAP = 1e15  # soft caps beyond are computed in double precision
 _INSIDE = 2**19  # numbers that a score holds at once on its way to (..., n, m)
@@ -241,6 +242,48 @@ def scaled(at: State) -> Any:
     by_width = at.config.scale is None and scales_by_width(at)
     width = key_width(at) or 1 if by_width else None
     return within_support(at, scaled_by(at.before("scaled"), at.scalar(at["scale"]), width, at.config.temperature))
+
+
+def retention(heads: int) -> list[float]:
+    """1 - 2^(-5 - h), h from 0, as the paper has it for each head."""
+    return [1 - 2.0 ** (-5 - h) for h in range(heads)]
+
+
+@value("decay", "fact", setting=Setting(
+    name="decay", kind="numbers", metavar="retention|GAMMA", choices=lambda: ["retention"],
+    help="multiply the scores by gamma to the distance of query and key: a gamma for all, or one a head"))  # fmt: skip
+def decay(at: State) -> Any:
+    """gamma^|i - j|, (H or 1, n, m). Raises ShapeError for other heads, UsageError where it has no meaning."""
+    said, heads, places = at.config.more["decay"], at.whole.heads, at["places"]
+    if at.has("kernel"):
+        raise UsageError("decay multiplies scores, and those of a kernel are its logarithm",
+                         hint="--alibi S with S = -ln gamma multiplies the kernel by gamma^|i - j|")  # fmt: skip
+    gammas = np.array(retention(heads)) if isinstance(said, str) else np.ravel(np.asarray(said, dtype=np.float64))
+    if gammas.size not in (1, heads):
+        raise ShapeError(f"decay has {many(gammas.size, 'number')}, but {there_are(heads, 'head')}",
+                         hint="one gamma for all, or one a head, or retention")  # fmt: skip
+    if not np.all((gammas > 0) & (gammas <= 1)):
+        raise UsageError("decay is a number above 0, at most 1", hint="0.9, or retention: 1 - 2^(-5 - h) of head h")
+    gamma = np.broadcast_to(gammas, heads)[places.head]
+    return at.as_number(gamma ** np.abs(places.key - places.position))
+
+
+@step(
+    "decayed",
+    line="logits",
+    axes=QUERY_KEY,
+    per_head=True,
+    when=lambda at: at.config.more.get("decay") is not None,
+    formula="s gamma^|i - j|",
+    latex=r"s \, \gamma^{|i - j|}",
+    about="s gamma^|i - j|, less the farther a key stands",
+    shape="n x m",
+    source="Sun et al. 2023, arXiv:2307.08621 (retention)",
+    comes_of="it comes of --decay",
+)
+def decayed(at: State) -> Any:
+    """s gamma^|i - j|, i and j where query and key stand."""
+    return within_support(at, at.before("decayed") * at["decay"])
 
 
 @step(

@@ -79,13 +79,22 @@ class ScoreIndices:
 
 @dataclass
 class ScoreShape:
-    """The sizes of the scores: batch axes, H heads (None without), n queries, m keys, of them `past`."""
+    """The sizes of the scores: batch axes, H heads (None without), n queries, m keys.
+
+    Of these `past` stand in front, and `behind` come last, in no sequence.
+    """
 
     batch: tuple[int, ...]
     heads: int | None
     n: int
     m: int
     past: int = 0
+    behind: int = 0
+
+    @property
+    def before_behind(self) -> ScoreShape:
+        """The same without the keys that come last."""
+        return replace(self, m=self.m - self.behind, behind=0)
 
     @property
     def sequences(self) -> int:
@@ -107,7 +116,7 @@ class ScoreShape:
         sequence = np.arange(self.sequences).reshape((*self.batch, 1, 1, 1))
         head = np.arange(self.lead[-1]).reshape(-1, 1, 1)
         query = np.arange(self.n)[:, None]
-        offset = self.past if alignment == "top-left" else self.m - self.n
+        offset = self.past if alignment == "top-left" else self.m - self.behind - self.n
         return ScoreIndices(sequence, head, query, np.arange(self.m), query + offset)
 
 
@@ -252,19 +261,22 @@ class Masks:
         if self.alignment == "lengths":
             check_lengths(specs)
         self.notes: list[str] = []
+        inner = shape.before_behind
         silent = [spec for spec in specs if spec.aligned and spec.alignment is None]
-        if silent and shape.n != shape.m:
-            self._note_alignment(silent, shape, next((spec.name for spec in specs if spec.alignment), None))
+        if silent and inner.n != inner.m:
+            self._note_alignment(silent, inner, next((spec.name for spec in specs if spec.alignment), None))
         self.indices = shape.indices(self.alignment)
         if self.alignment == "lengths":
             self.indices = replace(self.indices, position=places_of(specs, self.indices, shape))
         self.texts = [spec.with_alignment(self.alignment).text for spec in specs]
         # Each with whether it looks only at i - j, so that a tile can ask once for a whole diagonal.
-        self.predicates = bound_together(specs, shape, self.alignment)
+        self.predicates = bound_together(specs, inner, self.alignment)
         for predicate, _ in self.predicates:
             note = getattr(predicate, "note", None)
             if note:
                 self.notes.append(note)
+        if shape.behind:
+            self.predicates = [(_seen_behind(predicate, inner.m), False) for predicate, _ in self.predicates]
 
     @property
     def causal(self) -> bool:
@@ -291,3 +303,8 @@ class Masks:
             f"{names}: the scores are {shape.n} x {shape.m}, not square; aligned {self.alignment} "
             f"(name :top-left or :bottom-right to say which)"
         )
+
+
+def _seen_behind(predicate: Callable[[ScoreIndices], Any], count: int) -> Callable[[ScoreIndices], Any]:
+    """The same of the first `count` keys; those behind them are always seen."""
+    return lambda at: np.where(at.key < count, predicate(replace(at, key=np.minimum(at.key, count - 1))), True)

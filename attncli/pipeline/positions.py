@@ -163,7 +163,7 @@ def _table(shape: ScoreShape, name: str, given: Array, counts: set[int]) -> Arra
 
 
 # What asks where tokens stand.
-PLACED = ("rope", "alibi", "relative")
+PLACED = ("rope", "alibi", "relative", "decay")
 
 
 @value("standing", "fact", setting=(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from attncli.errors import ShapeError, UsageError
+from attncli.pipeline.behind import with_behind
 from attncli.pipeline.heads import as_matrix, project, with_past
 from attncli.pipeline.state import State
 from attncli.pipeline.steps import KEY_FEATURE, QUERY_FEATURE, always, step, value
@@ -46,7 +47,7 @@ def _source(at: State, name: str) -> str:
 
 
 def _projected(at: State, name: str) -> Any:
-    """The matrix itself where it is given, else data W + b; past keys and values in front."""
+    """The matrix itself where it is given, else data W + b; past keys and values in front, others behind."""
     if name in at.inputs:
         now = as_matrix(name, at.inputs[name])
     else:
@@ -54,7 +55,7 @@ def _projected(at: State, name: str) -> Any:
         if not at.has(source):
             raise UsageError(f"{name} is missing", hint="give Q and K, or X (and Y) with weights, or scores")
         now = project(name, at[source], at.inputs.get(f"W_{name}"), at.inputs.get(f"b_{name}"))
-    return with_earlier(at, name, now)
+    return now if name == "Q" else with_behind(at, name, with_earlier(at, name, now))
 
 
 def with_earlier(at: State, name: str, now: Any) -> Any:

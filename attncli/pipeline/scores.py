@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ class ScoreEntry(Entry):
     scaled: whether 1/sqrt(d_k) is its default scale. dots: whether it is the plain product q k^T.
     inside: by q, k and parameters, how many numbers it holds for each pair of a query and a key.
     raw: its formula without the scale. default: whether it is taken where nothing is said.
+    words: what a parameter may be that is a word, the name of a function.
     """
 
     kernel: Kernel
@@ -36,10 +37,16 @@ class ScoreEntry(Entry):
     inside: Callable[..., int] = lambda q, k, **parameters: 1
     raw: str = ""
     default: bool = False
+    words: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 SCORES: Registry[ScoreEntry] = Registry("score", ScoreEntry)
 score = SCORES
+
+
+def words_of(parameter: str) -> Collection[str]:
+    """The words that a parameter of that name may be; none where it is a number or a matrix."""
+    return next((entry.words[parameter] for entry in SCORES if parameter in entry.words), ())
 
 
 @dataclass
@@ -101,6 +108,8 @@ def score_spec(name: str | Callable[..., Any], parameters: Mapping[str, Any] | N
     for given, value in parameters.items():
         if isinstance(entry.parameters[given], float | int):
             parameters[given] = _number(name, given, value, positive=entry.kernel is not None)
+        elif given in entry.words and value not in entry.words[given]:
+            raise unknown(given, str(value), entry.words[given], of=f"the score {name!r}")
     return ScoreSpec(name, entry.function, parameters, entry)
 
 
@@ -179,25 +188,92 @@ def concat(q: Array, k: Array, *, W: Array, v: Array) -> Array:
     return scores
 
 
+def _leaky(x: Any, slope: float) -> Any:
+    """x where it is positive, else slope x. Raises UsageError for a slope that is not from 0 to 1."""
+    if not 0 <= slope <= 1:
+        raise UsageError(f"slope of LeakyReLU is a number from 0 to 1, not {slope:g}", hint="0.2 in the paper")
+    return np.maximum(x, slope * x)
+
+
+ACTIVATIONS: dict[str, Callable[[Any, float], Any]] = {"tanh": lambda x, slope: np.tanh(x), "leaky-relu": _leaky}
+
+
 @score(
     "additive",
-    formula="w_v . tanh(W_q q + W_k k)",
-    latex=r"w_v \cdot \tanh(W_q q + W_k k)",
-    source="Bahdanau, Cho, Bengio 2015, arXiv:1409.0473",
+    formula="w_v . tanh(W_q q + b_q + W_k k + b_k) + b_v",
+    latex=r"w_v \cdot \tanh(W_q q + b_q + W_k k + b_k) + b_v",
+    source="Bahdanau, Cho, Bengio 2015, arXiv:1409.0473; leaky-relu: Brody, Alon, Yahav 2022, arXiv:2105.14491",
     kernel=None,
     inside=lambda q, k, W_q=None, **_: q.shape[-1] if W_q is None else W_q.shape[0],
+    words={"activation": ACTIVATIONS},
 )
 def additive(
-    q: Array, k: Array, *, W_q: Array | None = None, W_k: Array | None = None, w_v: Array | None = None
+    q: Array,
+    k: Array,
+    *,
+    W_q: Array | None = None,
+    W_k: Array | None = None,
+    w_v: Array | None = None,
+    b_q: Array | None = None,
+    b_k: Array | None = None,
+    b_v: float = 0.0,
+    activation: str = "tanh",
+    slope: float = 0.2,
 ) -> Array:
     """Compare queries and keys of unlike size through a hidden layer of width h.
 
-    q: (..., n, d_q)   k: (..., m, d_k)   W_q: (h, d_q)   W_k: (h, d_k)   w_v: (h,)   ->   (..., n, m)
-    W_q and W_k left out are the identity, w_v left out is ones: the form of framework layers.
+    q: (..., n, d_q)   k: (..., m, d_k)   W_q: (h, d_q)   W_k: (h, d_k)   w_v, b_q, b_k: (h,)   ->   (..., n, m)
+    W_q and W_k left out are the identity, w_v left out is ones: the form of framework layers. Biases left out are 0.
     """
-    q_h, k_h, w = hidden_layer(q, k, W_q, W_k, w_v)
-    scores: Array = np.tanh(q_h[..., :, None, :] + k_h[..., None, :, :]) @ w
-    return scores
+    q_h, k_h, w = hidden_layer(q, k, W_q, W_k, w_v, b_q, b_k)
+    scores: Array = ACTIVATIONS[activation](q_h[..., :, None, :] + k_h[..., None, :, :], slope) @ w
+    return scores + b_v if b_v else scores
+
+
+@score(
+    "gat",
+    formula="LeakyReLU(a . [W q; W k])",
+    latex=r"\mathrm{LeakyReLU}(a \cdot [W q; W k])",
+    source="Velickovic et al. 2018, arXiv:1710.10903 (graph attention)",
+    kernel=None,
+)
+def gat(q: Array, k: Array, *, a: Array, W: Array | None = None, slope: float = 0.2) -> Array:
+    """Add what a vector makes of the query to what it makes of the key; what is negative counts less.
+
+    q: (..., n, d)   k: (..., m, d)   W: (h, d)   a: (2h,), those of the query first   ->   (..., n, m)
+    W left out is the identity.
+    """
+    q_h, k_h, _ = hidden_layer(q, k, W, W, None)
+    a, h = np.ravel(a), q_h.shape[-1]
+    if a.shape != (2 * h,):
+        raise ShapeError(f"a has {many(a.size, 'number')}, but 2 h is {2 * h}", hint="a . [W q; W k]: W is h x d")
+    return _leaky(q_h @ a[:h, None] + (k_h @ a[h:, None]).mT, slope)  # type: ignore[no-any-return]
+
+
+# What queries and keys become before their product; none of it is negative.
+MAPS: dict[str, Callable[[Any], Any]] = {
+    "elu1": lambda x: np.maximum(x, 0) + np.exp(np.minimum(x, 0)),
+    "relu": lambda x: np.maximum(x, 0),
+    "exp": np.exp,
+    "square": np.square,
+}
+
+
+@score(
+    "linear",
+    formula="phi(q) . phi(k), phi elu1 (elu + 1), relu, exp or square",
+    latex=r"\phi(q) \cdot \phi(k)",
+    source="Katharopoulos et al. 2020, arXiv:2006.16236",
+    kernel="value",
+    words={"map": MAPS},
+)
+def linear(q: Array, k: Array, *, map: str = "elu1") -> Array:
+    """The kernel of linear attention: the dot product of what a feature map makes of queries and keys.
+
+    q: (..., n, d_k)   k: (..., m, d_k)   ->   (..., n, m)
+    """
+    _same_width(q, k)
+    return MAPS[map](q) @ MAPS[map](k).mT  # type: ignore[no-any-return]
 
 
 @score(
@@ -313,9 +389,17 @@ def _distances(q: Array, k: Array) -> Array:
 
 
 def hidden_layer(
-    q: Array, k: Array, W_q: Array | None, W_k: Array | None, w_v: Array | None
+    q: Array,
+    k: Array,
+    W_q: Array | None,
+    W_k: Array | None,
+    w_v: Array | None,
+    b_q: Array | None = None,
+    b_k: Array | None = None,
 ) -> tuple[Array, Array, Array]:
-    """What the additive score adds under its tanh, and its vector: W_q q (..., n, h), W_k k (..., m, h), w_v (h,)."""
+    """What the additive score adds under its tanh, and its vector: W_q q + b_q (..., n, h), W_k k + b_k (..., m, h),
+    w_v (h,).
+    """
     if W_q is not None:
         _is_matrix("W_q", W_q, "h x d_q", None, q.shape[-1])
     if W_k is not None:
@@ -328,12 +412,15 @@ def hidden_layer(
             f"the hidden width h is {h} for the queries, but {k_h.shape[-1]} for the keys",
             hint="W_q is h x d_q and W_k is h x d_k; one left out is the identity, so h is d_q or d_k there",
         )
-    w = np.ones(h, dtype=q_h.dtype) if w_v is None else np.ravel(w_v)
-    if w.shape != (h,):
-        raise ShapeError(
-            f"w_v has {many(w.size, 'number')}, but the hidden width h is {h}", hint="w_v (or v) is a vector of h"
-        )
-    return q_h, k_h, w
+    given = {"w_v": w_v, "b_q": b_q, "b_k": b_k}
+    vectors = {name: np.ravel(x) for name, x in given.items() if x is not None}
+    for name, x in vectors.items():
+        if x.shape != (h,):
+            hint = "w_v (or v) is a vector of h" if name == "w_v" else f"{name} is a vector of h"
+            raise ShapeError(f"{name} has {many(x.size, 'number')}, but the hidden width h is {h}", hint=hint)
+    q_h = q_h + vectors["b_q"] if "b_q" in vectors else q_h
+    k_h = k_h + vectors["b_k"] if "b_k" in vectors else k_h
+    return q_h, k_h, vectors.get("w_v", np.ones(h, dtype=q_h.dtype))
 
 
 def _same_width(q: Array, k: Array) -> None:

@@ -120,6 +120,15 @@ def to_normalize(at: State) -> Any:
     return exp_shifted(at["logits"], spread_to(at["normalized_over"], at["logits"].shape))
 
 
+def _with_sink(at: State) -> tuple[Any, Array]:
+    """What the normalizer takes and where it counts, the sink beside it."""
+    of_kernel = at.normalizer.of_kernel and at.has("kernel")
+    if not of_kernel or at.stepwise or at.is_given("kernel"):
+        return beside_sink(at, at["to_normalize"], at["counted"], of_kernel=of_kernel)
+    x, over = beside_sink(at, at["logits"], at["counted"])
+    return exp_shifted(x, over), over
+
+
 @value("counted", "fact", truth=True)
 def counted(at: State) -> Any:
     """Where a key can have a weight: a normalizer may leave out what a finite mask value hides."""
@@ -183,8 +192,7 @@ def weights(at: State) -> Any:
     elif at.normalizer.threshold and at.from_steps("tau"):
         shares = np.where(at["counted"], np.maximum(0, at["to_normalize"] - at["tau"]), 0)
     elif has_sink(at):
-        x, over = beside_sink(at, at["to_normalize"], at["counted"])
-        shares = _as_weights(at, normalized(x, over, at.normalizer)[..., :-1])
+        shares = _as_weights(at, normalized(*_with_sink(at), at.normalizer)[..., :-1])
     else:
         shares = _as_weights(at, normalized(at["to_normalize"], at["counted"], at.normalizer))
     if at.shape.n and at["empty"].any():

@@ -41,9 +41,12 @@ def sums_to_one(normalizer: NormalizerEntry, more: Mapping[str, Any]) -> bool:
     return normalizer.sums_to_one and more.get("sink") is None
 
 
-def beside_sink(at: State, x: Any, over: Array) -> tuple[Any, Array]:
-    """Scores and where they count, (..., n, m + 1): each row has one place more, that of the sink."""
+def beside_sink(at: State, x: Any, over: Array, *, of_kernel: bool = False) -> tuple[Any, Array]:
+    """Scores and where they count, (..., n, m + 1): each row has one place more, that of the sink.
+
+    of_kernel: whether they are values of a kernel, of which scores are the logarithm.
+    """
     over = spread_to(over, x.shape)
-    more = np.broadcast_to(at["sink"], (*x.shape[:-1], 1))
+    more = np.broadcast_to(np.exp(at["sink"]) if of_kernel else at["sink"], (*x.shape[:-1], 1))
     seen = np.ones((*over.shape[:-1], 1), bool)
     return np.concatenate([x, more], axis=-1), np.concatenate([over, seen], axis=-1)

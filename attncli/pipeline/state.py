@@ -364,7 +364,8 @@ def score_shape(at: State) -> ScoreShape:
     batch = common_leading(parts, 3)
     pasts = [at.inputs[name] for name in ("past_k", "past_v") if name in at.inputs]
     past = max((x.shape[-2] if x.ndim > 1 else 1 for x in pasts), default=0)
-    return ScoreShape(tuple(batch), at.layout.heads, n, m, past if at.begin is None or "V" in parts else 0)
+    behind = len(at["behind"]) if at.begin is None or "V" in parts else 0
+    return ScoreShape(tuple(batch), at.layout.heads, n, m, past if at.begin is None or "V" in parts else 0, behind)
 
 
 class RowBlock(State):
@@ -379,7 +380,7 @@ class RowBlock(State):
         self.dtype, self.normalizer, self.score = whole.dtype, whole.normalizer, whole.score
         self.layout = HeadLayout(False, 1 if head is not None else whole.heads, whole.layout.key_heads)
         count = len(range(*rows.indices(whole.shape.n))) if isinstance(rows, slice) else len(rows)
-        self.shape = ScoreShape((), self.layout.heads, count, whole.shape.m, whole.shape.past)
+        self.shape = replace(whole.shape, batch=(), heads=self.layout.heads, n=count)
 
     @property
     def whole(self) -> State:

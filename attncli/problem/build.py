@@ -121,7 +121,9 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
     )
 
 
-def _not_of_score(score: ScoreChoice | None, parameters: dict[str, float | Matrix]) -> dict[str, float | Matrix]:
+def _not_of_score(
+    score: ScoreChoice | None, parameters: dict[str, float | Matrix | str]
+) -> dict[str, float | Matrix | str]:
     """Of the parameters those that belong to a step or bias with that setting, and not to the score."""
     own = SCORES.find(score.score).parameters if score is not None and isinstance(score.score, str) else ()
     strange = score is not None and not isinstance(score.score, str)
@@ -129,7 +131,10 @@ def _not_of_score(score: ScoreChoice | None, parameters: dict[str, float | Matri
 
 
 def _score(
-    score: ScoreChoice | None, parameters: dict[str, float | Matrix], settings: dict[str, Setting], default: str | None
+    score: ScoreChoice | None,
+    parameters: dict[str, float | Matrix | str],
+    settings: dict[str, Setting],
+    default: str | None,
 ) -> ScoreChoice | None:
     """The score with all its parameters; None where nobody named one."""
     if not parameters:

@@ -227,6 +227,12 @@ def parameter_errors(problem: Problem) -> Iterator[AttnError]:
         place = value.place if isinstance(value, Matrix) else choice.place
         if name not in known:
             yield unknown("parameter", name, known or ["none at all"], of=f"the score {choice.score!r}", place=place)
+        elif isinstance(known[name], str) != isinstance(value, str):
+            what = "a word" if isinstance(known[name], str) else "no word"
+            yield UsageError(f"{name} of the score {choice.score!r} is {what}", place=place,
+                             hint=" or ".join(SCORES.find(choice.score).words.get(name, ())) or None)  # fmt: skip
+        elif isinstance(value, str):
+            continue
         elif isinstance(known[name], float | int) and isinstance(value, Matrix):
             yield UsageError(f"{name} of the score {choice.score!r} is a number, not a matrix", place=place)
         elif not isinstance(known[name], float | int) and not isinstance(value, Matrix):

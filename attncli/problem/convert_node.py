@@ -41,7 +41,7 @@ class Nodes(PlainNodes):
         SCORES.find(name, place=self.place(name_node))
         return ScoreChoice(name, self.parameter_values(parts), self.place(node))
 
-    def parameters(self, field: Field, node: Node) -> dict[str, float | Matrix]:
+    def parameters(self, field: Field, node: Node) -> dict[str, float | Matrix | str]:
         """{NAME: number or matrix}."""
         if node.id != "mapping":
             raise InputError("param is not a mapping", place=self.place(node), hint="param: {sigma: 2}")

@@ -119,7 +119,7 @@ def _numbers(field: Field, value: Any, reading: Reading) -> float | Matrix | str
     return matrix_from_object(field.name, value, reading)
 
 
-def _parts(field: Field, value: Any, reading: Reading) -> Matrix | dict[str, float | Matrix]:
+def _parts(field: Field, value: Any, reading: Reading) -> Matrix | dict[str, float | Matrix | str]:
     if not isinstance(value, Mapping):
         return matrix_from_object(field.name, value, reading)
     names = field.choices() if field.choices else []
@@ -163,13 +163,13 @@ def _score(field: Field, value: Any, reading: Reading) -> ScoreChoice:
     return ScoreChoice(SCORES.find(value).name, _parameters(field, parameters, reading), "score")
 
 
-def _parameters(field: Field, values: Mapping[str, Any], reading: Reading) -> dict[str, float | Matrix]:
+def _parameters(field: Field, values: Mapping[str, Any], reading: Reading) -> dict[str, float | Matrix | str]:
     if not isinstance(values, Mapping):
         raise UsageError(f"{field.name} must be a mapping, not {values!r}", hint='as in {"sigma": 2}')
     return {name: _parameter(name, value, reading) for name, value in values.items()}
 
 
-def _parameter(name: str, value: Any, reading: Reading) -> float | Matrix:
+def _parameter(name: str, value: Any, reading: Reading) -> float | Matrix | str:
     if isinstance(value, str):
         return parameter_from_text(value, reading, name)
     if not isinstance(value, Matrix | PathLike) and np.ndim(value) == 0:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from attncli.errors import AttnError, Place, UsageError, raise_all, unknown
 from attncli.lazy import np
 from attncli.pipeline.masks import MASKS, mask_spec, split_spec
-from attncli.pipeline.scores import SCORES
+from attncli.pipeline.scores import SCORES, words_of
 from attncli.pipeline.trace import parse_address
 from attncli.problem.build import Layer
 from attncli.problem.mask_expression import is_expression, read_expression, unquoted
@@ -97,23 +97,33 @@ def _score(field: Field, text: str, reading: Reading) -> ScoreChoice:
     return ScoreChoice(SCORES.find(text).name, {}, field.said_as)
 
 
-def _parameters(field: Field, texts: Sequence[str], reading: Reading) -> dict[str, float | Matrix]:
-    values: dict[str, float | Matrix] = {}
+def _parameters(field: Field, texts: Sequence[str], reading: Reading) -> dict[str, float | Matrix | str]:
+    values: dict[str, float | Matrix | str] = {}
     errors: list[AttnError] = []
     for text in texts:
         name, equals, value = text.partition("=")
         try:
             if not equals or not name.strip() or not value.strip():
                 raise UsageError(f"{text!r} is not NAME=VALUE", hint="--param sigma=2, or --param W=w.npy")
-            values[name.strip()] = parameter_from_text(value, reading, field.said_as)
+            values[name.strip()] = parameter_from_text(value, reading, field.said_as, name.strip())
         except AttnError as error:
             errors += error.errors()
     raise_all(errors)
     return values
 
 
-def parameter_from_text(text: str, reading: Reading, place: str) -> float | Matrix:
-    """A number if it looks like one, else a matrix."""
+def word_of(name: str, text: str, words: Collection[str], place: Place | None) -> str:
+    """The word, if a parameter of that name may be it. Raises InputError with the nearest."""
+    if text not in words:
+        raise unknown(name, text, words, place=place)
+    return text
+
+
+def parameter_from_text(text: str, reading: Reading, place: str, name: str = "") -> float | Matrix | str:
+    """A word if the parameter of that name is one, a number if it looks like one, else a matrix."""
+    words = words_of(name or place)
+    if words:
+        return word_of(name or place, text.strip(), words, None)
     if looks_like_number(text, decimal=reading.options.decimal):
         return parse_number(text, decimal=reading.options.decimal)
     return reading.matrix(text, place)

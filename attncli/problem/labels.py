@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attncli.errors import AttnError, ShapeError
+from attncli.pipeline.behind import names_behind
 from attncli.pipeline.trace import Trace
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
@@ -11,15 +12,16 @@ from attncli.problem.values import StageRef
 
 def set_labels(problem: Problem, trace: Trace) -> None:
     """Give the Trace its labels. Raises ShapeError where their number is not that of the queries or keys."""
-    n, m = len(trace.query_labels), len(trace.key_labels)
+    behind = names_behind(problem.more)
+    n, m = len(trace.query_labels), len(trace.key_labels) - len(behind)
     past = past_count(problem)
     queries, keys = query_labels(problem, n), key_labels(problem, n, m, past)
     trace.labelled = queries is not None or keys is not None
     trace.query_labels = queries or trace.query_labels
-    if keys is None and past:
+    if keys is None and (past or behind):
         keys = [f"k{j + 1}" for j in range(m - past)]
     if keys is not None:
-        trace.key_labels = keys if len(keys) == m else [f"past {j + 1}" for j in range(past)] + keys
+        trace.key_labels = (keys if len(keys) == m else [f"past {j + 1}" for j in range(past)] + keys) + behind
 
 
 def given_labels(problem: Problem) -> tuple[list[str] | None, list[str] | None]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from attncli.errors import AttnError, InputError, Place, raise_all, unknown
 from attncli.lazy import np
+from attncli.pipeline.scores import words_of
 from attncli.pipeline.trace import parse_address
-from attncli.problem.convert_text import numbers_from_text
+from attncli.problem.convert_text import numbers_from_text, word_of
 from attncli.problem.formats.base import check_room
 from attncli.problem.joining import JOINS
 from attncli.problem.matrix import Matrix
@@ -140,7 +141,7 @@ class PlainNodes:
         with placed(place):
             return numbers_from_text(field, str(node.value), self.reading, place)
 
-    def parts(self, field: Field, node: Node) -> Matrix | dict[str, float | Matrix]:
+    def parts(self, field: Field, node: Node) -> Matrix | dict[str, float | Matrix | str]:
         """A matrix, or {NAME: number or matrix} of the field's names."""
         names = field.choices() if field.choices else []
         if node.id != "mapping" or {key for key, _, _ in pairs_of(node)} <= _MATRIX_KEYS:
@@ -150,13 +151,15 @@ class PlainNodes:
                 raise unknown(field.name, key, names, place=self.place(at))
         return self.parameter_values({key: value for key, _, value in pairs_of(node)})
 
-    def parameter_values(self, parts: dict[str, Node]) -> dict[str, float | Matrix]:
-        """Each a number or a matrix; all errors at once."""
-        values: dict[str, float | Matrix] = {}
+    def parameter_values(self, parts: dict[str, Node]) -> dict[str, float | Matrix | str]:
+        """Each a number, a matrix or a word; all errors at once."""
+        values: dict[str, float | Matrix | str] = {}
         errors: list[AttnError] = []
         for name, node in parts.items():
             try:
-                if node.id == "scalar" and looks_like_number(node.value):
+                if words := words_of(name):
+                    values[name] = word_of(name, self.word(name, node, next(iter(words))), words, self.place(node))
+                elif node.id == "scalar" and looks_like_number(node.value):
                     values[name] = parse_number(node.value, place=self.place(node))
                 else:
                     values[name] = self.only_matrix(name, node)

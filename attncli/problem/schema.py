@@ -8,12 +8,11 @@ from typing import Any
 
 from attncli.pipeline.masking import ALIGNMENTS, MaskEntry
 from attncli.pipeline.masks import MASKS
-from attncli.pipeline.scores import SCORES
+from attncli.pipeline.scores import SCORES, ScoreEntry
 from attncli.pipeline.trace import NAMED_STEPS
 from attncli.problem.joining import JOINS
 from attncli.problem.settings import FIELDS, LATER_STEPS, Field, hidden_value, nonzero, positive
 from attncli.problem.values import JOINING
-from attncli.registry import Entry
 
 Schema = dict[str, Any]
 
@@ -128,10 +127,12 @@ def _score(field: Field) -> Schema:
     return _either({"enum": SCORES.names()}, *(_score_with_parameters(entry) for entry in SCORES))
 
 
-def _score_with_parameters(entry: Entry) -> Schema:
+def _score_with_parameters(entry: ScoreEntry) -> Schema:
     """{name: gaussian, sigma: 2}: numbers where the default is one, matrices elsewhere."""
     parameters = {
-        name: _ref("number" if isinstance(default, float | int) else "table")
+        name: {"enum": [*entry.words[name]]}
+        if name in entry.words
+        else _ref("number" if isinstance(default, float | int) else "table")
         for name, default in entry.parameters.items()
     }
     required = [name for name, default in entry.parameters.items() if default is inspect.Parameter.empty]

@@ -44,7 +44,7 @@ class ScoreChoice:
     """A score by name, or a callable f(q, k, *, ...), with the parameters that stand beside it."""
 
     score: str | Callable[..., Any]
-    parameters: dict[str, float | Matrix] = field(default_factory=dict)
+    parameters: dict[str, float | Matrix | str] = field(default_factory=dict)
     place: Place | str | None = None
 
 

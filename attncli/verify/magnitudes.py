@@ -98,15 +98,16 @@ class Magnitudes:
         return self._trace(blocks, kept)
 
     def of_projection(self, name: str) -> Array:
-        """d_x (|X| |W| + |b|), what the sums of Q, K or V may be off in units of v; 0 for past keys and values."""
+        """d_x (|X| |W| + |b|), what the sums of Q, K or V may be off in units of v; 0 for those in front and behind."""
         data = self.inputs["X" if name == "Q" or "Y" not in self.inputs else "Y"]
         weight, bias = self.inputs.get(f"W_{name}"), self.inputs.get(f"b_{name}")
         x = size_of(np.atleast_2d(data))
         sizes = x if weight is None else x @ size_of(weight)
         sizes = x.shape[-1] * (sizes if bias is None else sizes + size_of(bias).reshape(-1))
-        past = self.at.shape.past
-        if past and name != "Q":
-            sizes = np.concatenate([np.zeros((*sizes.shape[:-2], past, sizes.shape[-1])), sizes], axis=-2)
+        past, behind = self.at.shape.past, self.at.shape.behind
+        if name != "Q" and (past or behind):
+            other = [np.zeros((*sizes.shape[:-2], count, sizes.shape[-1])) for count in (past, behind)]
+            sizes = np.concatenate([other[0], sizes, other[1]], axis=-2)
         return sizes
 
     def _is_small(self, needed: Sequence[str]) -> bool:

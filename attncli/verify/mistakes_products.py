@@ -95,8 +95,19 @@ def no_tanh(given: Given) -> Changes:
         if given.frame.score.name == "concat":
             d_q = given["q"].shape[-1]
             p = {"W_q": p["W"][:, :d_q], "W_k": p["W"][:, d_q:], "w_v": p["v"]}
-        q, k, w = hidden_layer(given["q"], given["k"], p.get("W_q"), p.get("W_k"), p.get("w_v"))
-        yield Change({"scores": (q[..., :, None, :] + k[..., None, :, :]) @ w}, "the tanh was left out")
+        layer = (p.get(name) for name in ("W_q", "W_k", "w_v", "b_q", "b_k"))
+        q, k, w = hidden_layer(given["q"], given["k"], *layer)
+        without = (q[..., :, None, :] + k[..., None, :, :]) @ w + p.get("b_v", 0)
+        yield Change({"scores": without}, f"the {p.get('activation', 'tanh')} was left out")
+
+
+@mistake("no-feature-map", at=("kernel",), source="linear attention", simplicity=2)
+def no_feature_map(given: Given) -> Changes:
+    """The feature map of linear attention was left out."""
+    entry = given.frame.score.entry
+    if "kernel" in given and given.begin is None and entry is not None and "map" in entry.words:
+        text = "the feature map was left out: these are the products of Q and K themselves"
+        yield Change({"kernel": given["q"] @ given["k"].mT}, text)
 
 
 @mistake("kernel-distance", at=("kernel",), source="kernel regression", simplicity=3)

@@ -30,6 +30,7 @@ W_QK = np.array([[1.0, 0.5, 0.0, -1.0, 0.5, 0.25], [0.0, 1.0, -0.5, 1.0, 1.0, 0.
 PARAMETERS: dict[str, dict[str, Any]] = {
     "general": {"W": np.array([[1.0, 0.5, 0.0], [0.0, -1.0, 2.0], [0.25, 0.0, 1.0]])},
     "concat": {"W": W_QK, "v": V},
+    "gat": {"a": np.linspace(-1, 1, 6)},
     "additive": {"w_v": np.array([1.0, -2.0, 0.5])},
     "gaussian": {"sigma": 2.0},
 }

@@ -46,6 +46,7 @@ def with_parameters(name: str, width: int = D) -> tuple[str, dict[str, Any]]:
         "general": {"W": random(width, width)},
         "concat": {"W": random(4, 2 * width), "v": random(4)},
         "additive": {"W_q": random(5, width, seed=1), "W_k": random(5, width, seed=2), "w_v": random(5)},
+        "gat": {"W": random(4, width), "a": random(8)},
         "gaussian": {"sigma": 1.5},
         "laplacian": {"sigma": 0.5},
         "boxcar": {"radius": 2.5},

@@ -150,7 +150,9 @@ def test_a_key_out_of_reach_stays_there(score: str, scale: float) -> None:
 @pytest.mark.parametrize("normalizer", normalizers())
 def test_nothing_at_all(score: str, normalizer: str) -> None:
     """No queries, no keys, no sequences, no features: results of the right shape."""
-    parameters = {"general": {"W": np.ones((2, 2))}, "concat": {"W": np.ones((3, 4)), "v": np.ones(3)}}.get(score, {})
+    needed = {"general": {"W": np.ones((2, 2))}, "concat": {"W": np.ones((3, 4)), "v": np.ones(3)},
+              "gat": {"a": np.ones(4)}}  # fmt: skip
+    parameters = needed.get(score, {})
     for lead, n, m in (((), 0, 3), ((), 2, 0), ((), 0, 0), ((0,), 2, 3), ((2, 0), 2, 3), ((2,), 0, 0)):
         q, k = np.ones((*lead, n, 2)), np.ones((*lead, m, 2))
         trace = attend(q, k, np.ones((*lead, m, 5)), score=(score, parameters), normalizer=normalizer, mask="causal")
@@ -159,7 +161,7 @@ def test_nothing_at_all(score: str, normalizer: str) -> None:
         for step in trace.names(on_request=True):
             trace[step]
         assert not trace["output"].size or m == 0 or np.all(np.isfinite(trace["output"]))
-    if score not in ("general", "concat"):
+    if score not in ("general", "concat", "gat", "linear"):  # a linear kernel of no features is 0: no key in reach
         flat = attend(np.ones((2, 0)), np.ones((3, 0)), np.ones((3, 1)), score=score, normalizer="softmax")
         np.testing.assert_allclose(flat["weights"], np.full((2, 3), 1 / 3), atol=1e-15)
 
@@ -181,6 +183,12 @@ MESSAGES: list[tuple[Any, str]] = [
     (("additive", {"W_k": np.ones((3, 1))}), "W_k must be h x d_k = h x 2"),
     (("additive", {"W_q": np.ones((3, 2))}), "h is 3 for the queries, but 2 for the keys"),
     (("additive", {"w_v": np.ones(3)}), "w_v has 3 numbers, but the hidden width h is 2"),
+    (("additive", {"b_q": np.ones(3)}), "b_q has 3 numbers, but the hidden width h is 2"),
+    (("additive", {"activation": "relu"}), "unknown activation 'relu'.*leaky-relu"),
+    (("additive", {"activation": "leaky-relu", "slope": 2}), "from 0 to 1, not 2"),
+    (("gat", {"a": np.ones(3)}), "a has 3 numbers, but 2 h is 4"),
+    (("linear", {"map": "elu"}), "unknown map 'elu'.*'elu1'"),
+    (("linear", {"map": 2}), "map of the score 'linear' is a word"),
     (("additive", {"W_Q": np.ones((2, 2))}), "unknown parameter.*'W_Q'.*'W_q'"),
 ]
 

@@ -24,6 +24,8 @@ PARAMETERS: dict[str, Callable[[Any, int], Problem]] = {
         "W_k": rng.normal(size=(3, d)),
         "w_v": rng.normal(size=3),
     },
+    "gat": lambda rng, d: {"W": rng.normal(size=(3, d)), "a": rng.normal(size=6)},
+    "linear": lambda rng, d: {"map": "exp"},
     "gaussian": lambda rng, d: {"sigma": 1.7},
     "boxcar": lambda rng, d: {"radius": 3.0},
     "triangular": lambda rng, d: {"radius": 4.0},

@@ -53,6 +53,14 @@ def test_large_problems_by_the_engine_and_by_rows() -> None:
         np.testing.assert_allclose(whole.output, trace.output, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("normalizer", ["sum", "softmax"])
+def test_a_sink_beside_the_values_of_a_kernel(normalizer: str) -> None:
+    # The scores of a kernel are its logarithm, and a sink is a score.
+    kernel = np.exp(-((np.array(Q)[:, None] - np.array(K)) ** 2).sum(-1) / 2)
+    trace = attend(Q, K, V, score="gaussian", normalizer=normalizer, sink=0.7)
+    np.testing.assert_allclose(trace.weights, kernel / (kernel.sum(1, keepdims=True) + math.exp(0.7)), rtol=1e-14)
+
+
 def test_the_steps_agree_with_each_other() -> None:
     trace = attend(Q, K, V, sink=0.7)
     np.testing.assert_allclose(trace["exp"] / trace["sum"], trace.weights, rtol=1e-15)
