@@ -22,6 +22,7 @@ from attncli.verify.written import Written
 
 # They register theirs, in this order: of equally simple mistakes the first is told first.
 from attncli.verify import (  # noqa: F401  # isort: skip
+    mistakes_positions,
     mistakes_logits,
     mistakes_softmax,
     mistakes_masks,

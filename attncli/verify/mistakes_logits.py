@@ -6,6 +6,7 @@ Entries as in `mistakes.py`.
 from __future__ import annotations
 
 from attncli.lazy import Array, np
+from attncli.pipeline.biases import named_biases
 from attncli.verify.given import Given
 from attncli.verify.mistakes import Change, Changes, mistake, number
 
@@ -113,7 +114,7 @@ def default_scale(given: Given) -> Changes:
     d_k = given.widths.get("d_k")
     if d_k and (given.rules.scale is not None or given.rules.temperature is not None):
         done = f"the scores were divided by sqrt(d_k) = {number(d_k**0.5)}"
-        yield from _scaled(given, d_k**-0.5, f"{done}, not multiplied by the given scale {number(given.scale)}")
+        yield from _scaled(given, d_k**-0.5, f"{done}, not {_right(given)}")
 
 
 @mistake("scale-unasked", at=("scaled",), simplicity=2)
@@ -193,7 +194,8 @@ def softcap_last(given: Given) -> Changes:
 @mistake("no-bias", at=("biased",), simplicity=1)
 def no_bias(given: Given) -> Changes:
     """The bias was not added."""
-    if given.bias is not None:
+    # One bias by position, alone, is left out in `no-position-bias`.
+    if given.bias is not None and ("bias" in given.at.inputs or len(named_biases(given.at)) > 1):
         yield Change({"biased": given.before("biased")}, "the bias was not added to the scores")
 
 
