@@ -34,7 +34,7 @@ class RowsExtent(ScoreShape):
 
     def indices(self, alignment: str) -> ScoreIndices:
         """The indices of these rows, as they are in the whole."""
-        whole = ScoreShape(self.batch, self.heads, self.n, self.m, self.past).indices(alignment)
+        whole = ScoreShape(self.batch, self.heads, self.n, self.m, self.past, self.behind).indices(alignment)
         sequence = whole.sequence[tuple(slice(i, i + 1) for i in self.sequence)] if self.batch else whole.sequence
         assert self.rows is not None
         return replace(whole, sequence=sequence).part(self.rows)

@@ -103,7 +103,7 @@ class Suspects:
     def _rows(self, sequence: Index, rows: Array) -> Rows | None:
         """Some rows with their `Given`; None where the problem cannot be taken apart."""
         e = self.extent
-        of = RowsExtent(e.batch, e.heads, e.n, e.m, e.past, sequence, rows)
+        of = RowsExtent(e.batch, e.heads, e.n, e.m, e.past, e.behind, sequence, rows)
 
         def cut(array: Array) -> Array:
             part: Array = array[self._place(sequence)][..., rows, :]
