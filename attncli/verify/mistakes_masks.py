@@ -28,6 +28,18 @@ def no_mask(given: Given) -> Changes:
         yield Change({"masked": given.unmasked}, "the mask was left out: hidden keys have a share")
 
 
+@mistake("one-mask-forgotten", at=("masked",), source="a padding mask dropped beside a causal one", simplicity=2)
+def one_mask_forgotten(given: Given) -> Changes:
+    """One of several masks was left out."""
+    masks = given.masks
+    if masks is None or len(masks.specs) < 2:
+        return
+    for place, text in enumerate(masks.texts):
+        others = [spec for at, spec in enumerate(masks.specs) if at != place]
+        shown = given.table(Masks(others, given.extent, masks.alignment).visible())
+        yield from _masked(given, shown, f"one of the masks was left out: {text}")
+
+
 @mistake("mask-inverted", at=("masked",), source="1 = may attend or 1 = blocked", simplicity=2)
 def mask_inverted(given: Given) -> Changes:
     """The mask was read the other way round."""

@@ -98,6 +98,22 @@ def test_mistakes_that_were_reported(
     assert len(found) <= 3
 
 
+@pytest.mark.parametrize(
+    ("numbers", "told"),
+    [
+        # Equal scores: each visible key of a row has the same share.
+        ("[[1, 0, 0], [0.5, 0.5, 0], [0.333333, 0.333333, 0.333333]]", "left out: keys:0,1,1"),
+        ("[[0, 0.5, 0.5], [0, 0.5, 0.5], [0, 0.5, 0.5]]", "left out: causal"),
+    ],
+)
+def test_which_of_two_masks_was_forgotten_is_told(tmp_path: Path, numbers: str, told: str) -> None:
+    problem = 'scores: [[2, 2, 2], [1, 1, 1], [3, 3, 3]]\nmask: [causal, "keys:0,1,1"]\n'
+    found = {one.mistake: one for one in diagnosed(tmp_path, f"{problem}expect: {{weights: {numbers}}}\n")}
+    assert told in found["one-mask-forgotten"].text
+    assert found["one-mask-forgotten"].exact_match
+    assert len(found) <= 3
+
+
 def turned(grid: str) -> str:
     """`[[1, 2], [3, 4]]` with tokens as columns."""
     return str([list(column) for column in zip(*yaml.safe_load(grid), strict=True)])
