@@ -64,6 +64,7 @@ class Options(TypedDict, total=False):
     masked: Any
     weights: Any
     layout: str | None
+    axes: str | None
     weight_layout: str | None
     heads: int | None
     kv_heads: int | None
@@ -101,6 +102,7 @@ def attend(
 
     layout              "rows" or "columns": whether a token is a row or a column
     wq wk wv wo         weight matrices of `self_attention` and `cross_attention`; wo of each; bq bk bv bo their biases
+    axes                the order of the axes of Q, K, V, past keys and output: "bthd", "tbd", "thd" ...
     weight_layout       "in-out" (X W) or "out-in" (as framework layers store them)
     heads kv_heads      how many heads Q, K and V are split into
     past_k past_v       keys and values put in front of K and V

@@ -41,6 +41,12 @@ def compute_rows(
     for step in steps:
         if step not in shapes or NAMED_STEPS[step].rows != "query" or step in ("X", "Q", "exp"):
             raise UsageError(f"{step} is not split into rows of queries", place="--dask", hint="output or weights, say")
+    if problem.axes not in (None, "bhtd", "btd", "td") and "output" in steps:
+        raise UsageError(
+            f"output in the order {problem.axes} is not split into rows of queries",
+            place="--dask",
+            hint="leave --dask out, or have the arrays in the order bhtd",
+        )
     with client(address) as connected, _arrays(problem, files, shapes, dtype) as arrays:
         workers = sum(connected.nthreads().values())
         if not workers:

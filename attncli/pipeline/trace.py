@@ -60,6 +60,8 @@ class Trace:
     heads: how many heads the leading axes of scores hold: (*batch, H, n, m); None where there is no such axis.
     sums_to_one: whether each row of weights does, as far as the rules go.
     held: where steps hold the rows of some queries only; the labels are those of all.
+    stored: the letters of the axes that Q, K, V, data and output have when they are read whole; None: those of `rows`.
+    apart: whether the heads of Q, K, V and output have an axis of their own.
     problem: what it is the Trace of, where a Problem was solved.
     Each step is an attribute too: `trace.output` is `trace["output"]` (but `trace.heads` is a number).
     """
@@ -84,6 +86,8 @@ class Trace:
     lazy: dict[str, Callable[[], Array]] = field(default_factory=dict)
     kept: tuple[str, ...] | None = None
     held: Held | None = None
+    stored: str | None = None
+    apart: bool = False
     problem: Any = None
 
     def __getattr__(self, name: str) -> Array:
@@ -146,6 +150,8 @@ class Trace:
         array = self.rows(name)
         if indices:
             array = array[self._leading(name, array, indices)]
+        elif self.stored is not None:
+            return self._as_stored(name, array, self.stored)
         return array.mT if self.layout == "columns" and array.ndim >= 2 else array
 
     def __iter__(self) -> Iterator[str]:
@@ -197,7 +203,8 @@ class Trace:
     def leading_names(self, name: str) -> list[str]:
         """What the leading axes of a step count, outermost first: "sequence" and, last, "head" where there are any."""
         leading = self.rows(name).ndim - 2
-        has_heads = self.heads is not None and STEPS.find(name).per_head
+        split = STEPS.find(name).per_head or (self.apart and name in SPLIT and leading > 0)
+        has_heads = self.heads is not None and split
         return ["sequence"] * (leading - has_heads) + ["head"] * has_heads
 
     def keep(self, names: tuple[str, ...]) -> Trace:
@@ -229,6 +236,17 @@ class Trace:
                 raise InputError(f"{name}[{index}] does not exist: counting goes from 1 to {size}")
         return tuple(index - 1 for index in indices)
 
+    @staticmethod
+    def _as_stored(name: str, array: Array, letters: str) -> Array:
+        """A whole step in the order of the inputs; without the axis of sequences where they have none."""
+        if "b" not in letters and "h" in letters and array.ndim == len(ORDER):
+            array, kept = array[0], ORDER[1:]
+        else:
+            kept = ORDER if array.ndim == len(ORDER) else ORDER.replace("h", "")[-array.ndim :]
+        if name not in (*SPLIT, "X", "Y"):
+            return array
+        return array.transpose([kept.index(letter) for letter in letters if letter in kept])
+
     def _missing(self, name: str) -> InputError:
         if self.kept is not None:
             return InputError(
@@ -238,6 +256,9 @@ class Trace:
             f"this problem has no step {name!r}", hint=f"it has: {', '.join(self.names(on_request=True))}"
         )
 
+
+ORDER = "bhtd"  # of the axes: sequence, head, token, feature
+SPLIT = ("Q", "K", "V", "output")  # steps with the axes of the inputs
 
 _TOLD = (
     "attention", "layout", "score", "scale", "mask", "normalizer", "query_labels", "key_labels", "notes", "problem",

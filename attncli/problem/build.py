@@ -8,6 +8,7 @@ from typing import Any
 
 from attncli.errors import AttnError, Place, raise_all
 from attncli.pipeline.scores import SCORES
+from attncli.problem.axes import in_order as in_order_of_axes
 from attncli.problem.contradictions import contradictions, infer_attention
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
@@ -41,13 +42,18 @@ def make_problem(*layers: Layer) -> Problem:
     errors = [error for layer in layers for error in layer.errors]
     broken = frozenset(name for layer in layers for name in layer.broken)
     settings, notes = merge(layers)
+    profile = PROFILES.get(settings["like"].value) if "like" in settings else None
+    in_rows = "layout" not in settings or settings["layout"].value == "rows"
+    settings, axes, odd = in_order_of_axes(settings, profile.axes if profile and in_rows else "")
+    errors += odd
     problem = _assemble(settings, broken)
+    problem.axes = axes
     source = next((layer for layer in layers if layer.file), Layer())
     problem.file = source.file
     problem.notes = [*notes, *_profile_notes(problem, settings), *_reading_notes(problem), *_input_notes(problem)]
     try:
         errors += contradictions(problem, set(settings), broken & {*MATRICES})
-        errors += [] if broken & {"layout", "weight_layout", "like"} else size_errors(problem, broken)
+        errors += [] if odd or broken & {"layout", "weight_layout", "like", "axes"} else size_errors(problem, broken)
     except AttnError as error:
         errors += error.errors()
     raise_all(in_order(errors, source.file, source.line))
@@ -92,7 +98,7 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
     own = "out-in" if layout == "columns" else "in-out"
     options = {name: values.pop(name) for name in list(values) if FIELDS[name].panel in ("Showing and writing",)}
     options |= {name: values.pop(name) for name in ("separator", "decimal") if name in values}  # of CSV written, too
-    for name in ("header", "labels", "stdin_format", "problems", "stages"):
+    for name in ("header", "labels", "stdin_format", "problems", "stages", "axes"):
         values.pop(name, None)
     score, parameters = values.pop("score", None), values.pop("param", {})
     aside = _not_of_score(score, parameters)
@@ -151,11 +157,13 @@ def _profile_notes(problem: Problem, settings: dict[str, Setting]) -> list[str]:
         return []
     rules = PROFILES[problem.like].rules()
     spoken = {"score": "score", "mask_value": "mask value", "empty_rows": "empty rows", "causal": "causal",
-              "weight_layout": "weights"}  # fmt: skip
+              "weight_layout": "weights", "axes": "axes"}  # fmt: skip
     told = [
         f"{words} {rules[name]:.9g}" if isinstance(rules[name], float) else f"{words} {rules[name]}"
         for name, words in spoken.items()
-        if name not in settings and not (name == "score" and problem.begins)
+        if name not in settings
+        and not (name == "score" and problem.begins)
+        and not (name == "axes" and problem.axes in (None, "td"))
     ]
     return [f"like {problem.like}: {', '.join(told)}"]
 

@@ -37,7 +37,9 @@ def plan_of(problem: Problem, steps: Iterable[str] | None = None) -> Plan:
 
 def step_shapes(problem: Problem) -> dict[str, tuple[int, ...]]:
     """The shapes of all steps that the problem has, tokens as rows."""
-    return plan_of(problem).shapes
+    plan = plan_of(problem)
+    whole = blueprint(problem, plan)
+    return {name: whole.rows(name).shape for name in plan.shapes}
 
 
 def computed_dtype(problem: Problem) -> np.dtype:
@@ -52,8 +54,8 @@ def blueprint(problem: Problem, plan: Plan | None = None) -> Trace:
     plan = plan or plan_of(problem)
     zero, shape = np.zeros((), plan.dtype), plan.at.shape
     steps = {name: np.broadcast_to(zero, sizes) for name, sizes in plan.shapes.items()}
-    trace = problem.dressed(Trace(steps, query_labels=Numbered("q", shape.n), key_labels=Numbered("k", shape.m)))
+    queries, keys = Numbered("q", shape.n), Numbered("k", shape.m)
+    trace = problem.dressed(Trace(steps, query_labels=queries, key_labels=keys, heads=plan.heads))
     trace.normalizer = plan.at.normalizer.name
     trace.sums_to_one = sums_to_one(plan.at.normalizer, plan.at.config.more)
-    trace.heads = plan.heads
     return trace

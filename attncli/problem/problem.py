@@ -13,10 +13,11 @@ from attncli.errors import AttnError, InputError, Place, raise_all
 from attncli.lazy import np
 from attncli.pipeline.attend import told_state, trace_of
 from attncli.pipeline.config import AttentionConfig
+from attncli.pipeline.heads import split_heads
 from attncli.pipeline.joined import joined_spec
 from attncli.pipeline.masks import MASKS, MaskSpec, mask_spec
 from attncli.pipeline.scores import SCORES, ScoreSpec, score_spec
-from attncli.pipeline.trace import Trace, wanted
+from attncli.pipeline.trace import ORDER, Trace, wanted
 from attncli.problem.matrix import Matrix
 from attncli.problem.settings import LATER_STEPS
 from attncli.problem.values import Hand, MaskChoice, ScoreChoice, StageRef, placed
@@ -35,6 +36,7 @@ class Problem:
     inputs: matrices by name (X, W_Q, scores ...); a StageRef stands for one that an earlier stage will give.
     score is None where the problem begins later and names none. alignment: of causal masks that name none.
     more: what was said to steps and biases that bring a setting of their own, by its name.
+    axes: the letters of the results where their axes are not those of the definition, which `inputs` have already.
     options: how results are to be shown (show, precision, format ...). places: where each setting was said.
     """
 
@@ -55,6 +57,7 @@ class Problem:
     normalizer: str | Callable[..., Any] | None = None
     alignment: str = "top-left"
     like: str | None = None
+    axes: str | None = None
     dtype: str | None = None
     both_ways: bool = False
     more: dict[str, Any] = field(default_factory=dict)
@@ -83,6 +86,15 @@ class Problem:
     def begins(self) -> str | None:
         """The later step (scores, kernel, scaled, masked, weights) that is given as an input, or None."""
         return next((step for step in LATER_STEPS if step in self.inputs), None)
+
+    @property
+    def heads_apart(self) -> bool:
+        """Whether the output has an axis of heads: where the data have one, and no W_O joins it."""
+        if {"W_O", "b_O"} & self.inputs.keys():
+            return False
+        names = ("Q", "K", "V", "X", "Y", *LATER_STEPS)
+        given = [self.inputs[name] for name in names if name in self.inputs]
+        return any(isinstance(matrix, Matrix) and matrix.array.ndim >= len(ORDER) for matrix in given)
 
     def solve(self, steps: Iterable[str] | None = None, progress: Callable[[float], None] | None = None) -> Trace:
         """Compute the Trace; of `steps` only those asked for are kept. progress: called with the share that is done.
@@ -128,6 +140,10 @@ class Problem:
         trace.problem = self
         trace.attention = self.attention
         trace.layout = self.layout
+        trace.stored = self.axes
+        if self.heads_apart and trace.heads and "output" in trace.steps:
+            trace.steps["output"] = split_heads("output", trace.steps["output"], trace.heads)
+        trace.apart = self.heads_apart
         trace.notes[:0] = self.notes
         set_labels(self, trace)
         return trace

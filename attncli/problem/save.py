@@ -10,6 +10,7 @@ from typing import Any
 
 from attncli.errors import UsageError
 from attncli.lazy import Array, np
+from attncli.problem.axes import as_stored, hand_as_stored
 from attncli.problem.formats.json import dumps
 from attncli.problem.formats.yaml import dump
 from attncli.problem.labels import given_labels
@@ -69,7 +70,8 @@ def problem_document(problem: Problem, archive: str) -> tuple[dict[str, Any], di
     document: dict[str, Any] = {name: getattr(problem, name) for name in ("title", "name")}
     document |= {"attention": problem.attention, "layout": problem.layout, "weight_layout": problem.weight_layout}
     document |= _labels(problem)
-    document |= {name: writer.matrix(name, matrix) for name, matrix in problem.inputs.items()}
+    document["axes"] = problem.axes
+    document |= {name: writer.matrix(name, _given(problem, name, matrix)) for name, matrix in problem.inputs.items()}
     document |= writer.score(problem)
     document["scale"] = writer.said("scale", problem.scale)
     plain = ("temperature", "d_k", "softcap", "heads", "kv_heads", "dtype")
@@ -78,9 +80,19 @@ def problem_document(problem: Problem, archive: str) -> tuple[dict[str, Any], di
     document["mask"] = [writer.mask(choice) for choice in problem.masks] or None
     document |= writer.rules(problem)
     document |= {name: getattr(problem, name) or None for name in ("both_ways", "rounded_inputs")}
-    document["expect"] = {step: writer.hand(step, hand) for step, hand in problem.expect.items()} or None
+    document["expect"] = {
+        step: writer.hand(hand if problem.axes is None else hand_as_stored(step, hand, problem.axes))
+        for step, hand in problem.expect.items()
+    } or None
     document |= {name: value for name, value in problem.options.items() if FIELDS[name].in_file}
     return {name: value for name, value in document.items() if value is not None}, writer.arrays
+
+
+def _given(problem: Problem, name: str, matrix: Matrix | StageRef) -> Matrix | StageRef:
+    """An input in the order in which it was given."""
+    if problem.axes is None or isinstance(matrix, StageRef):
+        return matrix
+    return as_stored(name, matrix, problem.axes)
 
 
 def _labels(problem: Problem) -> dict[str, Any]:
@@ -158,7 +170,7 @@ class _Writer:
             }
         return rules
 
-    def hand(self, step: str, hand: Hand) -> Any:
+    def hand(self, hand: Hand) -> Any:
         """The hand's numbers as they were spelled, cells that are not to be marked as null."""
         places = {"decimals": hand.decimals, "significant": hand.significant}
         return {"values": _spelled(hand.matrix), **{name: value for name, value in places.items() if value is not None}}

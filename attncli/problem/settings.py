@@ -176,6 +176,15 @@ _TABLE = (
         default="in-out for rows, out-in for columns",
         choices=_fixed("in-out", "out-in"),
     ),
+    Field(
+        "axes",
+        "text",
+        "the order of the axes of Q, K, V, past keys and output: b sequence, h head, t token, d feature",
+        _READ,
+        "--axes",
+        "LETTERS",
+        "bhtd, btd, td",
+    ),
     Field("heads", "integer", "split Q, K and V into H heads", _RULES, "--heads", "H", "1", low=1, common=True),
     Field(
         "kv_heads",

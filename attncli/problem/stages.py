@@ -160,7 +160,8 @@ def _handed(problem: Problem, name: str, ref: StageRef, traces: Mapping[str, Tra
 
 def _step_rows(trace: Trace, step: str, ref: StageRef) -> Array:
     """A step with tokens as rows, averaged over the heads where what joins it says so."""
-    array = trace[step].mT if trace.layout == "columns" else trace[step]
+    name, index = trace.part(step)
+    array = trace.rows(name) if index is None else trace.rows(name)[index]
     return array.mean(axis=-3) if ref.parts and JOINS[ref.how].mean and trace.heads is not None else array
 
 

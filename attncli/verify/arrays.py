@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from attncli.errors import AttnError, InputError, raise_all
 from attncli.lazy import Array, np
 from attncli.pipeline.config import AttentionConfig
-from attncli.pipeline.heads import join_heads
 from attncli.pipeline.masks import ScoreShape
 from attncli.pipeline.normalizers import find_normalizer
 from attncli.pipeline.steps import STEPS
@@ -26,7 +25,7 @@ from attncli.verify.precision import Precision, precision_of, type_name
 from attncli.verify.printed import Printed
 from attncli.verify.proportion import common_factor
 from attncli.verify.right import Right, right_numbers
-from attncli.verify.sheet import fitted
+from attncli.verify.sheet import fitted, heads_joined
 from attncli.verify.verdicts import AGREES, BLANK, FOLLOWS, WRONG, StepMark
 
 _TYPED = 8  # significant digits
@@ -138,7 +137,7 @@ def _fitted(
 def _rows(trace: Trace, address: str, array: Array) -> tuple[Array, bool]:
     """An array in the shape of its step, tokens as rows, and whether its heads had to be joined."""
     step, indices = parse_address(address)
-    joined = _joined(trace, address, array) if step == "output" and not indices else None
+    joined = heads_joined(trace, address, array) if step == "output" and not indices else None
     if joined is not None:
         return joined, True
     rows = fitted(address, array, trace[address].shape, trace)
@@ -158,26 +157,6 @@ def _place(trace: Trace, address: str) -> tuple[str, tuple[int, ...]]:
 
 def _turned(trace: Trace) -> bool:
     return trace.layout == "columns"
-
-
-def _joined(trace: Trace, address: str, array: Array) -> Array | None:
-    """An output whose heads lie apart, (..., H, n, d_v) or (..., n, H, d_v), as (..., n, H d_v), tokens as rows.
-
-    None where it is not given so.
-    """
-    shape, heads = trace.rows(address).shape, trace.heads
-    if heads is None or shape[-1] % heads or array.shape == trace[address].shape:
-        return None
-    width = shape[-1] // heads
-    batch = shape[:-2]
-    rows = array.mT if _turned(trace) and array.ndim > 2 else array
-    for lead in (batch, () if all(size == 1 for size in batch) else batch):
-        if rows.shape == (*lead, heads, shape[-2], width):
-            joined: Array = join_heads(rows).reshape(shape)
-            return joined
-        if not _turned(trace) and array.shape == (*lead, shape[-2], heads, width):
-            return array.reshape(shape)
-    return None
 
 
 def _follows(

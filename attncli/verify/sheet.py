@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from attncli.errors import AttnError, InputError, ShapeError, raise_all
 from attncli.lazy import Array, np
+from attncli.pipeline.heads import join_heads
 from attncli.pipeline.trace import NAMED_STEPS, Trace, parse_address
 from attncli.problem.values import Hand
 from attncli.verify.frame import Frame, index_of
@@ -64,8 +65,13 @@ def _entry(frame: Frame, address: str, hand: Hand) -> Entry:
     shape = trace[address].shape
     spelling = hand.matrix.spelling() if hand.matrix.spelling is not None else None
     shown = as_written(hand.matrix.array, spelling, hand.decimals, hand.significant)
-    shown = shown.changed(lambda array: fitted(address, array, shape, trace, written=spelling is not None))
     columns = trace.layout == "columns"
+
+    def placed_in(array: Array) -> Array:
+        joined = heads_joined(trace, address, array) if step == "output" and not indices and not columns else None
+        return fitted(address, array, shape, trace, written=spelling is not None) if joined is None else joined
+
+    shown = shown.changed(placed_in)
     rows = shown.changed(lambda array: array.mT) if columns else shown
     part = index_of(frame, step, indices)
     whole = frame.exact(step).shape
@@ -137,6 +143,27 @@ def fitted(address: str, array: Array, shape: tuple[int, ...], trace: Trace, *, 
     raise ShapeError(
         f"the numbers of {address} are {_size(array.shape)}, but the step is {_size(shape)} ({told})", hint=hint
     )
+
+
+def heads_joined(trace: Trace, address: str, array: Array) -> Array | None:
+    """An output whose heads lie apart, (..., H, n, d_v) or (..., n, H, d_v), as (..., n, H d_v), tokens as rows.
+
+    None where it is not given so.
+    """
+    shape, heads = trace.rows(address).shape, trace.heads
+    if heads is None or shape[-1] % heads or array.shape == trace[address].shape:
+        return None
+    width = shape[-1] // heads
+    batch = shape[:-2]
+    columns = trace.layout == "columns"
+    rows = array.mT if columns and array.ndim > 2 else array
+    for lead in (batch, () if all(size == 1 for size in batch) else batch):
+        if rows.shape == (*lead, heads, shape[-2], width):
+            joined: Array = join_heads(rows).reshape(shape)
+            return joined
+        if not columns and array.shape == (*lead, shape[-2], heads, width):
+            return array.reshape(shape)
+    return None
 
 
 def _mended(address: str, found: tuple[int, ...], shape: tuple[int, ...], names: list[str]) -> str | None:
