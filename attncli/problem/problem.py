@@ -89,8 +89,8 @@ class Problem:
 
     @property
     def heads_apart(self) -> bool:
-        """Whether the output has an axis of heads: where the data have one, and no W_O joins it."""
-        if {"W_O", "b_O"} & self.inputs.keys():
+        """Whether the output has an axis of heads: where axes are named, the data have one, and no W_O joins it."""
+        if self.axes is None or {"W_O", "b_O"} & self.inputs.keys():
             return False
         names = ("Q", "K", "V", "X", "Y", *LATER_STEPS)
         given = [self.inputs[name] for name in names if name in self.inputs]
