@@ -98,6 +98,7 @@ SETTING: dict[str, dict[str, Any]] = {
     "like": {"like": "torch-sdpa", "weight_layout": "in-out"},
     "out-in": {"weight_layout": "out-in"},
     "columns": {"layout": "columns"},
+    "axes": {"axes": "dt", "X": np.array(X).T.tolist(), "Y": np.array(Y).T.tolist()},
     "rope": {"rope": 10000},
     "qk_norm": {"qk_norm": "rms"},
     "layer": {
