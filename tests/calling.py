@@ -32,7 +32,15 @@ class Result:
 @pytest.fixture
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing around the tests decides on colours, widths or encodings."""
-    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONIOENCODING", "ATTNCLI_DEBUG", "PYTHONUNBUFFERED"):
+    for name in (
+        "NO_COLOR",
+        "FORCE_COLOR",
+        "COLORTERM",
+        "COLUMNS",
+        "PYTHONIOENCODING",
+        "ATTNCLI_DEBUG",
+        "PYTHONUNBUFFERED",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -95,3 +103,30 @@ def process(clean_environment: None, tmp_path: Path) -> Callable[..., Result]:
         return Result(done.returncode, (done.stdout or b"").decode(errors="replace"), done.stderr.decode())
 
     return invoke
+
+
+def on_terminal(arguments: list[str], columns: int, environment: dict[str, str]) -> tuple[int, bytes]:
+    """The exit status of attncli on a terminal of that width, and what it writes there."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    env = {**os.environ, "TERM": "xterm", **environment}
+    command = [sys.executable, "-m", "attncli", *arguments]
+    with subprocess.Popen(command, stdout=theirs, stderr=theirs, cwd=ROOT, env=env) as running:
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # Linux says so when the other side is closed
+                break
+            if not piece:
+                break
+            written += piece
+        status = running.wait(30)
+    os.close(ours)
+    return status, written

@@ -116,13 +116,23 @@ def finish(status: int) -> int:
     return status
 
 
-def colour(stream: TextIO | None = None) -> bool:
-    """Whether to write colours: on a terminal, unless NO_COLOR is set; elsewhere only if FORCE_COLOR says so."""
+def colour(stream: TextIO | None = None, said: str | None = None) -> bool:
+    """Whether to write colours: on a terminal, unless NO_COLOR is set; elsewhere only if FORCE_COLOR says so.
+
+    said: what --color says, `always` or `never`, which wins over the environment.
+    """
+    if said in ("always", "never"):
+        return said == "always"
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
         return True
     return is_terminal(stream) and os.environ.get("TERM") != "dumb"
+
+
+def many_colours() -> bool:
+    """Whether whoever reads has 256 colours, as TERM or COLORTERM say."""
+    return os.environ.get("TERM", "").endswith(("256color", "-direct")) or bool(os.environ.get("COLORTERM"))
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:

@@ -11,7 +11,8 @@ from attncli.errors import UsageError
 from attncli.problem.settings import FIELDS
 
 # An explanation is one text: it has formats of its own, and is written to no file of numbers.
-_LEFT_OUT = ("show", "top", "stats", "format", "output", "force", "save_problem", "dry_run", "expect", "rounded_inputs")
+_LEFT_OUT = ("show", "top", "stats", "format", "output", "force", "save_problem", "dry_run", "expect", "rounded_inputs",
+             "heat")  # fmt: skip
 
 
 def _formats(incomplete: str) -> list[str]:

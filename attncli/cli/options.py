@@ -44,16 +44,20 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _parameter(field: Field) -> inspect.Parameter:
-    names = [field.flag or "", *(["--output"] if field.flag == "-o" else [])]
+    is_bool = field.kind in ("flag", "switch")
+    flag = f"{field.flag}/--no-{field.name}" if field.kind == "switch" else field.flag or ""
+    names = [flag, *(["--output"] if field.flag == "-o" else [])]
     option = typer.Option(
         *names,
         help=_help(field),
-        metavar=None if field.kind == "flag" else _metavar(field),
+        metavar=None if is_bool else _metavar(field),
         show_default=False,
         rich_help_panel=field.panel,
         autocompletion=_completion(field),
     )
-    annotation: Any = bool if field.kind == "flag" else list[str] | None if field.repeatable else str | None
+    annotation: Any = {"flag": bool, "switch": bool | None}.get(
+        field.kind, list[str] | None if field.repeatable else str | None
+    )
     default = False if field.kind == "flag" else None
     return inspect.Parameter(
         field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, option]

@@ -177,11 +177,14 @@ def results(problem: Problem, trace: Trace, beside: Mapping[str, Any] | None = N
 
 def look_of(options: dict[str, Any]) -> Look:
     """How results look on standard output."""
+    color = console.colour(said=options.get("color"))
     return Look(
         precision=options.get("precision", 4),
         rounding=options.get("rounding", "half-even"),
         width=console.width(),
-        color=console.colour(),
+        color=color,
+        heat=options.get("heat"),
+        ramp=color and console.many_colours(),
         encoding=console.encoding(),
         terminal=console.is_terminal(),
         separator=options.get("separator"),

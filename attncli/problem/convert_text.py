@@ -23,13 +23,14 @@ from attncli.problem.values import Hand, MaskChoice, ScoreChoice, Setting, place
 def layer_from_options(values: Mapping[str, Any], reading: Reading) -> Layer:
     """The settings of a command line, by field name: texts, lists of texts where repeatable, bools for flags.
 
-    None, False and empty lists were not given. What is wrong is collected in the layer, for `make_problem` to raise.
+    None, False (but of a switch) and empty lists were not given. What is wrong is collected in the layer, for
+    `make_problem` to raise.
     """
     layer = Layer()
     for name, given in values.items():
-        if given is None or given is False or given == []:
-            continue
         field = FIELDS[name]
+        if given is None or (given is False and field.kind != "switch") or given == []:
+            continue
         place = field.said_as
         try:
             with placed(place):
@@ -202,7 +203,8 @@ def _expect(field: Field, texts: Sequence[str], reading: Reading) -> dict[str, H
 
 
 _KINDS: dict[str, Callable[[Field, Any, Reading], Any]] = {
-    "matrix": _matrix, "number": _number, "integer": _integer, "choice": _choice, "flag": _flag, "text": _text,
+    "matrix": _matrix, "number": _number, "integer": _integer, "choice": _choice, "flag": _flag, "switch": _flag,
+    "text": _text,
     "score": _score, "parameters": _parameters, "masks": _masks, "tokens": _tokens, "steps": _steps,
     "expect": _expect, "numbers": _numbers, "parts": _matrix,
 }  # fmt: skip

@@ -84,9 +84,10 @@ def _fixed(*names: str) -> Callable[[], list[str]]:
 class Field:
     """One thing that can be said.
 
-    name: the key in problem files. kind: matrix, number, integer, choice, flag, text, score, parameters, masks,
-    tokens, steps, expect or problems; each kind has one normal form and three converters. flag, metavar, help, panel,
-    default: what --help shows; flag is None where there is no option. keyword: the Python name, "" where there is none.
+    name: the key in problem files. kind: matrix, number, integer, choice, flag, switch (a flag that may be denied),
+    text, score, parameters, masks, tokens, steps, expect or problems; each kind has one normal form and three
+    converters. flag, metavar, help, panel, default: what --help shows; flag is None where there is no option.
+    keyword: the Python name, "" where there is none.
     choices: the names that it may take, read anew each time, so that what was registered at run time is among them.
     check: a number's own rule. low, high: an integer's. in_file: whether it may stand in a problem file.
     family: reads a name with its parameter, as top:2, where names may have one; raises InputError.
@@ -460,6 +461,26 @@ _TABLE = (
         "--dry-run",
         in_file=False,
         common=True,
+    ),
+    Field(
+        "heat",
+        "switch",
+        "cells of tables coloured by value, or shaded where there are no colours",
+        _SHOW,
+        "--heat",
+        default="weights, on a terminal with colours",
+        in_file=False,
+        common=True,
+    ),
+    Field(
+        "color",
+        "choice",
+        "whether to write colours, whatever NO_COLOR and FORCE_COLOR say",
+        _SHOW,
+        "--color",
+        default="auto",
+        choices=_fixed("auto", "always", "never"),
+        in_file=False,
     ),
     Field("quiet", "flag", "no notes", _SHOW, "--quiet", in_file=False),
     Field("title", "text", "what the problem is about", "File"),

@@ -28,8 +28,6 @@ def sheet_of_array(step: StepMark, look: Look) -> Sheet:
         rows=list(range(len(worst))),
         columns=list(range(len(COLUMNS))),
         of=(len(worst), len(COLUMNS)),
-        hidden=frozenset(),
-        largest=frozenset(),
     )
 
 

@@ -136,7 +136,6 @@ def _worst(found: Difference, look: Look) -> Sheet:
         caption="by their absolute error, numbers against NaN or infinity first",
         row_labels=[look.label(cell.name) for cell in found.worst], column_labels=_COLUMNS, cells=cells,
         rows=list(range(count)), columns=list(range(len(_COLUMNS))), of=(count, len(_COLUMNS)),
-        hidden=frozenset(), largest=frozenset(),
     )  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attncli.report.look import Look
 from attncli.report.sheet import Sheet
 
 # From white to a dark blue: lightness alone tells the value, so that it is read without telling colours apart.
@@ -12,15 +11,15 @@ _LIGHT, _DARK = (255, 255, 255), (8, 48, 107)
 _WHITE_INK = 0.45  # from this share on, white numbers stand out better than black ones
 
 
-def html(sheet: Sheet, look: Look) -> Iterator[str]:
-    """A table with its heading as caption and headers that a screen reader tells; only weights have colours."""
+def html(sheet: Sheet) -> Iterator[str]:
+    """A table with its heading as caption, headers that a screen reader tells, and the colours of its heat."""
     yield f"<table><caption>{escape_html(sheet.heading)}</caption>"
     if sheet.cells and sheet.columns:
         yield f"<thead><tr><td></td>{''.join(_header('col', label) for label in sheet.column_labels)}</tr></thead>"
         yield "<tbody>"
-        heat = sheet.title.startswith("weights")
-        for label, cells in zip(sheet.row_labels, sheet.cells, strict=True):
-            yield f"<tr>{_header('row', label)}{''.join(_cell(cell, heat, look) for cell in cells)}</tr>"
+        for i, (label, cells) in enumerate(zip(sheet.row_labels, sheet.cells, strict=True)):
+            drawn = (_cell(cell, sheet.heat.get((i, j))) for j, cell in enumerate(cells))
+            yield f"<tr>{_header('row', label)}{''.join(drawn)}</tr>"
         yield "</tbody>"
     yield "</table>"
     note = sheet.left_out()
@@ -40,19 +39,9 @@ def _header(scope: str, label: str) -> str:
     return f'<th scope="{scope}"><bdi>{escape_html(label)}</bdi></th>'
 
 
-def _cell(cell: str, heat: bool, look: Look) -> str:
-    share = _share(cell) if heat and cell not in (look.hidden, look.gap) else None
+def _cell(cell: str, share: float | None) -> str:
     if share is None:
         return f"<td>{escape_html(cell)}</td>"
     mixed = ",".join(str(round(a + (b - a) * share)) for a, b in zip(_LIGHT, _DARK, strict=True))
     ink = "#fff" if share >= _WHITE_INK else "#000"
     return f'<td style="background:rgb({mixed});color:{ink}">{escape_html(cell)}</td>'
-
-
-def _share(cell: str) -> float | None:
-    """The number in the cell, if it is one from 0 to 1."""
-    try:
-        number = float(cell)
-    except ValueError:
-        return None
-    return number if 0 <= number <= 1 else None

@@ -15,7 +15,8 @@ class Look(NamedTuple):
     """What the reader wants and what the place of display can show.
 
     precision: decimals, 0 to 17. rounding: "half-even" or "half-up". width: of the terminal, None without a limit.
-    color: styles are written. ascii: nothing but ASCII can be shown. encoding: what the text will be encoded in.
+    color: styles are written. heat: cells are coloured by value; None: weights are, where `ramp` tells that there are
+    the colours for it. ascii: nothing but ASCII can be shown. encoding: what the text will be encoded in.
     terminal: a person reads it on a terminal (right-to-left labels are isolated there, and only there).
     separator, decimal: of CSV, where its reader wants others than a comma and a point.
     """
@@ -24,6 +25,8 @@ class Look(NamedTuple):
     rounding: str = "half-even"
     width: int | None = None
     color: bool = False
+    heat: bool | None = None
+    ramp: bool = False
     ascii: bool = False
     encoding: str = "utf-8"
     terminal: bool = False

@@ -14,7 +14,7 @@ from attncli.report.markup import escape_latex, escape_markdown
 from attncli.report.numbers import spell_one
 from attncli.report.points import Points
 from attncli.report.sheet import ENDS, MANY, Sheet, counted
-from attncli.verify.verdicts import BLANK, WRONG, CellMark, CheckResult, StepMark
+from attncli.verify.verdicts import BLANK, BY_HABIT, FOLLOWS, WRONG, CellMark, CheckResult, StepMark
 from attncli.verify.written import held, places_of, spelled
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ SENTENCES = {
 }
 
 
+_STYLES = {WRONG: "wrong", FOLLOWS: "follows", BY_HABIT: "follows"}
 _ESCAPES = {"markdown": escape_markdown, "latex": escape_latex}
 
 
@@ -98,12 +99,12 @@ def sheet_of(step: StepMark, look: Look) -> Sheet:
     rows, columns = _shown(len(names)), _shown(count)
     any_wrong = bool((step.codes == WRONG).any())
     cells = [[look.gap if i is None or j is None else _cell(shown, i, j, any_wrong) for j in columns] for i in rows]
-    wrong = frozenset(
-        (a, b)
+    styles = {
+        (a, b): _STYLES[code]
         for a, i in enumerate(rows)
         for b, j in enumerate(columns)
-        if i is not None and j is not None and shown[2][i, j] == WRONG
-    )
+        if i is not None and j is not None and (code := int(shown[2][i, j])) in _STYLES
+    }
     return Sheet(
         title=step.step,
         size=counted(step.step, step.hand.shape[-2:], (step.rows, step.columns)),
@@ -114,8 +115,7 @@ def sheet_of(step: StepMark, look: Look) -> Sheet:
         rows=rows,
         columns=columns,
         of=(len(names), count),
-        hidden=frozenset(),
-        largest=wrong if look.color else frozenset(),
+        styles=styles if look.color else {},
     )
 
 
@@ -134,8 +134,6 @@ def corrections(step: StepMark, wrong: Sequence[CellMark], look: Look) -> Sheet:
         rows=list(range(len(listed))),
         columns=[0, 1, 2],
         of=(len(listed), 3),
-        hidden=frozenset(),
-        largest=frozenset(),
     )
 
 

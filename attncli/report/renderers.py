@@ -154,7 +154,7 @@ def html(trace: Trace, steps: Sequence[str], look: Look) -> Iterator[str]:
     """Tables to put into a page, weights coloured by value."""
     from attncli.report.html import html as table_of
 
-    return _between_blank_lines(sheets(trace, steps, look), lambda sheet: table_of(sheet, look))
+    return _between_blank_lines(sheets(trace, steps, look._replace(ramp=True)), table_of)
 
 
 def _as_data(trace: Trace, steps: Sequence[str], format: str, beside: Mapping[str, Any] | None = None) -> Iterator[str]:

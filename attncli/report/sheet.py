@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from attncli.lazy import Array, np
 from attncli.pipeline.trace import NAMED_STEPS, Trace, parse_address
+from attncli.report.heat import shares
 from attncli.report.look import Look
 from attncli.report.numbers import spell
 
@@ -23,7 +24,8 @@ class Sheet(NamedTuple):
 
     title: `weights[2], head 2`. size: `3 queries x 3 keys`. caption: what the numbers are. labels and cells: as shown.
     rows, columns: the positions that are shown, counted from 0, None where some are left out; of: their counts in all.
-    hidden, largest: which cells are hidden, and which are the largest of their query; empty without colour.
+    styles: the cells that are hidden, the largest of their query, wrong or follows; empty without colour.
+    heat: how far a cell's number lies between the lowest and the highest, 0 to 1, where that is to be seen.
     """
 
     title: str
@@ -35,8 +37,8 @@ class Sheet(NamedTuple):
     rows: list[int | None]
     columns: list[int | None]
     of: tuple[int, int]
-    hidden: frozenset[tuple[int, int]]
-    largest: frozenset[tuple[int, int]]
+    styles: Mapping[tuple[int, int], str] = {}
+    heat: Mapping[tuple[int, int], float] = {}
 
     @property
     def heading(self) -> str:
@@ -83,7 +85,8 @@ def sheet(trace: Trace, address: str, look: Look, *, elide: bool = True) -> Shee
     ]
     row_labels, column_labels = trace.labels(address)
     kept = np.ix_(*at)
-    hidden = _dots(trace, address, array, look.precision)[kept]
+    dots = _dots(trace, address, array, look.precision)
+    hidden = dots[kept]
     cells = spell(array[kept], look.precision, look.rounding)
     for i, j in np.argwhere(hidden).tolist():
         cells[i][j] = look.hidden
@@ -101,8 +104,8 @@ def sheet(trace: Trace, address: str, look: Look, *, elide: bool = True) -> Shee
         rows=rows,
         columns=columns,
         of=whole,
-        hidden=_positions(hidden, rows, columns) if look.color else frozenset(),
-        largest=_positions(_largest(trace, address, array)[kept], rows, columns) if look.color else frozenset(),
+        styles=_styles(hidden, _largest(trace, address, array)[kept], rows, columns) if look.color else {},
+        heat=_heat(shares(array, dots)[kept], rows, columns) if _is_heated(address, look) else {},
     )
 
 
@@ -143,11 +146,29 @@ def _dots(trace: Trace, address: str, array: Array, precision: int) -> Array:
     return hidden
 
 
-def _positions(where: Array, rows: list[int | None], columns: list[int | None]) -> frozenset[tuple[int, int]]:
+def _is_heated(address: str, look: Look) -> bool:
+    """Whether its numbers are to be seen as colours: weights where there are colours, all steps where asked for."""
+    return look.ramp and parse_address(address)[0] in _WEIGHTS if look.heat is None else look.heat
+
+
+def _styles(
+    hidden: Array, largest: Array, rows: list[int | None], columns: list[int | None]
+) -> dict[tuple[int, int], str]:
+    return dict.fromkeys(_positions(largest, rows, columns), "largest") | dict.fromkeys(
+        _positions(hidden, rows, columns), "hidden"
+    )
+
+
+def _heat(share: Array, rows: list[int | None], columns: list[int | None]) -> dict[tuple[int, int], float]:
+    known = ~np.isnan(share)
+    return dict(zip(_positions(known, rows, columns), share[known].tolist(), strict=True))
+
+
+def _positions(where: Array, rows: list[int | None], columns: list[int | None]) -> list[tuple[int, int]]:
     """The true cells, as positions in the table, where the mark of what is left out takes a row and a column."""
     row_at = [i for i, row in enumerate(rows) if row is not None]
     column_at = [j for j, column in enumerate(columns) if column is not None]
-    return frozenset((row_at[i], column_at[j]) for i, j in np.argwhere(where).tolist())
+    return [(row_at[i], column_at[j]) for i, j in np.argwhere(where).tolist()]
 
 
 def _largest(trace: Trace, address: str, array: Array) -> Array:

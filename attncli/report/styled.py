@@ -29,7 +29,7 @@ def table(header: list[Line], body: list[Line], borders: Box, width: int) -> lis
         start = len(numbers)
         numbers.append(f"{line.numbers}\n")
         for style, first, last in line.styles:
-            numbers.stylize(style, start + first, start + last)
+            numbers.stylize(style, start + first, start + min(last, len(line.numbers)))
     numbers.right_crop(1)
     drawn.add_row(labels, numbers)
     return lines(drawn, width)
@@ -54,7 +54,7 @@ def lines(renderable: RenderableType, width: int, *, colour: bool = True) -> lis
 
     stream = io.StringIO()
     console = Console(
-        file=stream, width=width, height=100, color_system="standard" if colour else None, force_terminal=True,
+        file=stream, width=width, height=100, color_system="256" if colour else None, force_terminal=True,
         force_jupyter=False,
         force_interactive=False, legacy_windows=False, markup=False, emoji=False, highlight=False, _environ={},
     )  # fmt: skip

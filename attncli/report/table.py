@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from attncli.report.heat import ASCII_SHADES, SHADES, shade
+from attncli.report.heat import style as heat_style
 from attncli.report.look import Look, fold, pad, widths, wrapped
 from attncli.report.sheet import Sheet
 
@@ -20,6 +22,7 @@ FRAME = len("│ ") + len(" │ ") + len(" │")
 GAP = "  "
 # A header is folded to this before columns are sent to another block.
 HEADER = 12
+_STYLES = {"hidden": "dim", "largest": "bold", "wrong": "bold red", "follows": "yellow"}
 
 
 class Block(NamedTuple):
@@ -74,6 +77,8 @@ def blocks(sheet: Sheet, width: int | None) -> list[Block]:
 def draw(sheet: Sheet, look: Look) -> Iterator[str]:
     """The heading, the blocks and the notes of a sheet, as lines of text without their ends."""
     yield from _heading(sheet, look)
+    if sheet.heat and not look.ramp:
+        sheet = _shaded(sheet, look)
     if not sheet.cells or not sheet.columns:
         yield "(nothing to show)"
         return
@@ -85,6 +90,14 @@ def draw(sheet: Sheet, look: Look) -> Iterator[str]:
     note = sheet.left_out()
     if note:
         yield from wrapped(note, look)
+
+
+def _shaded(sheet: Sheet, look: Look) -> Sheet:
+    """The sheet with a shade behind each number, where there are no colours for it."""
+    blocks = SHADES if look.can_show(SHADES) else ASCII_SHADES
+    shades = {at: shade(share, blocks) for at, share in sheet.heat.items()}
+    cells = [[f"{cell} {shades.get((i, j), ' ')}" for j, cell in enumerate(row)] for i, row in enumerate(sheet.cells)]
+    return sheet._replace(cells=cells, heat={})
 
 
 def _heading(sheet: Sheet, look: Look) -> list[str]:
@@ -151,11 +164,12 @@ def _body(sheet: Sheet, block: Block, look: Look) -> Iterator[Line]:
 
 
 def _styles(sheet: Sheet, block: Block, i: int) -> list[tuple[str, int, int]]:
-    """Which parts of a row's numbers are dim (hidden) or bold (the largest)."""
+    """The styles of parts of a row's numbers; the colours of heat reach into the gaps, so that cells touch."""
     result, end = [], -len(GAP)
     for j, width in zip(block.columns, block.widths, strict=True):
         end += len(GAP) + width
-        style = "dim" if (i, j) in sheet.hidden else "bold" if (i, j) in sheet.largest else None
-        if style:
-            result.append((style, end - len(sheet.cells[i][j]), end))
+        if (i, j) in sheet.heat:
+            result.append((heat_style(sheet.heat[i, j]), max(end - width - 1, 0), end + 1))
+        if (i, j) in sheet.styles:
+            result.append((_STYLES[sheet.styles[i, j]], end - len(sheet.cells[i][j]), end))
     return result

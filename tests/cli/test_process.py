@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.calling import ROOT, Result
+from tests.calling import ROOT, Result, on_terminal
 
 Process = Callable[..., Result]
 X = "[[1, 0], [0, 1]]"
@@ -166,7 +166,9 @@ def _sleeps(process: int) -> bool:
 def test_a_terminal(tmp_path: Path, clean_environment: None, columns: int, environment: dict[str, str]) -> None:
     import pyte
 
-    written = _on_terminal(["self", str([[float(i == j) for j in range(9)] for i in range(3)])], columns, environment)
+    problem = str([[float(i == j) for j in range(9)] for i in range(3)])
+    status, written = on_terminal(["self", problem], columns, environment)
+    assert status == 0
     assert (b"\x1b[" in written) is not bool(environment)
     screen = pyte.Screen(columns, 200)
     pyte.ByteStream(screen).feed(written)
@@ -177,32 +179,6 @@ def test_a_terminal(tmp_path: Path, clean_environment: None, columns: int, envir
     numbers = [word for line in boxed for word in line.split() if word[0].isdigit()]
     assert sum(word == "1.0000" for word in numbers) == 0
     assert len([word for word in numbers if len(word) == len("0.0000")]) == 9 + 27  # weights, and then the output
-
-
-def _on_terminal(arguments: list[str], columns: int, environment: dict[str, str]) -> bytes:
-    """What attncli writes to a terminal of that width."""
-    import fcntl
-    import pty
-    import struct
-    import termios
-
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    env = {**os.environ, "TERM": "xterm", **environment}
-    with subprocess.Popen([*ATTNCLI, *arguments], stdout=theirs, stderr=theirs, cwd=ROOT, env=env) as running:
-        os.close(theirs)
-        written = b""
-        while True:
-            try:
-                piece = os.read(ours, 65536)
-            except OSError:  # Linux says so when the other side is closed
-                break
-            if not piece:
-                break
-            written += piece
-        assert running.wait(30) == 0
-    os.close(ours)
-    return written
 
 
 HEAVY = ("numpy._core", "rich", "yaml")

@@ -29,7 +29,7 @@ HARD_LABELS = [
     "a long label of several words",
 ]  # fmt: skip
 labels = st.sampled_from(HARD_LABELS) | st.text(st.characters(codec="utf-8"), max_size=12)
-_DECIDE = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "TERM")
+_DECIDE = ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "TERM", "COLORTERM")
 
 
 def call(
