@@ -18,6 +18,8 @@ from attncli.problem.reading import split_steps
 from attncli.problem.values import Setting
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from attncli.verify.diff import Difference
     from attncli.verify.verdicts import CheckResult
     from attncli.working.explanation import Explanation
@@ -323,13 +325,35 @@ def _names(steps: str | Iterable[str] | None) -> Iterable[str] | None:
     return None if "all" in names else names
 
 
-def _drawn(trace: Trace, format: str) -> str:
+def _drawn(trace: Trace, format: str, steps: Sequence[str] = ()) -> str:
     """The tables of a Trace, and its notes below them, as a notebook shows them."""
     from attncli.report.look import Look
-    from attncli.report.renderers import default_steps, render, told
+    from attncli.report.renderers import RENDERERS, default_steps, render, told
 
-    tables = "".join(render(trace, default_steps(trace), Look(), format))
-    return tables + ("\n" + "".join(told((f"note: {note}" for note in trace.notes), format)) if trace.notes else "")
+    entry = RENDERERS.find(format)
+    tables = "".join(render(trace, steps or default_steps(trace, entry.shows), Look(), format))
+    notes = () if entry.data else trace.notes
+    return tables + ("\n" + "".join(told((f"note: {note}" for note in notes), format)) if notes else "")
+
+
+def _plotted(
+    trace: Trace,
+    step: str,
+    title: str | None,
+    cmap: str | None,
+    limits: tuple[float, float] | None,
+    size: tuple[float, float] | None,
+    precision: int,
+) -> Figure:
+    from attncli.report.look import Look
+    from attncli.report.panels import picture_of
+    from attncli.report.picture import figure
+
+    known = getattr(trace.problem, "title", None)
+    made = picture_of(trace, step, Look(precision=precision), title or known, {"cmap": cmap})
+    made.limits, made.size = limits, size
+    return figure(made)
 
 
 Trace.drawn = staticmethod(_drawn)
+Trace.plotted = staticmethod(_plotted)

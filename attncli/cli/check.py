@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from attncli.cli.feedback import Feedback
+    from attncli.cli.files import Files
     from attncli.problem.problem import Problem
     from attncli.report.look import Look
     from attncli.report.points import Points
@@ -48,13 +50,13 @@ def command(
     partial: Annotated[bool, typer.Option("--partial", help="points by cells, not by whole steps")] = False,
     explains: Annotated[bool, typer.Option("--explain", help="add the arithmetic of the first slip")] = False,
     output: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "-o",
             "--output",
-            metavar="PATH",
+            metavar="[STEP=]PATH",
             show_default=False,
-            help="write marks: a file, or a folder of feedback",
+            help="write marks: a file, a folder, a picture",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="replace what exists")] = False,
@@ -75,35 +77,61 @@ def command(
 
     if partial and points is None:
         raise UsageError("--partial needs points", place="--partial", hint="--points scores=2,weights=3")
-    if force and output is None:
+    if force and not output:
         raise UsageError("there is nothing to replace", place="--force", hint="-o PATH")
     worth = Points.read(points, partial=partial) if points is not None else None
     files = [file for problem in problems for file in _files(problem, answers=key is not None)]
-    feedback = _feedback(output, flags["format"], force, files)
+    feedback = _feedback(output or [], flags["format"], force, files)
+    drawn = _drawn({**flags, "output": output, "force": force}) if output and feedback is None else None
     marked, status = _marked(files, flags, key, told_alone=feedback is None)
-    said = {name: flags[name] for name in ("format", "quiet") if flags[name]}
-    if feedback is None:
-        show(marked, worth, said, several=len(files) > 1, explains=explains)
-        return status or status_of(marked)
-    from attncli.cli.feedback import draw_with
-    from attncli.cli.shared import look_of
+    said = {name: flags[name] for name in ("format", "quiet", "color") if flags[name]}
+    told: list[str] = []
+    if feedback is not None:
+        told = _write(feedback, marked, said, worth, explains=explains)
+    elif drawn is not None:
+        from attncli.cli.files import write_marks
 
-    look = look_of(said)
-    draw = draw_with(look_of, worth, explains=explains, notes=True)
-    notes = feedback.write(marked, draw, look, worth)
-    tell_class(marked, look, worth)
+        told = write_marks(drawn, marked, worth)
+    if feedback is None and (drawn is None or drawn.prints):
+        show(marked, worth, said, several=len(files) > 1, explains=explains)
+    elif len(marked) == 1:
+        told += _verdicts(marked)
     if not flags["quiet"]:
-        console.notes(notes)
+        console.notes(told)
     return status or status_of(marked)
 
 
-def _feedback(output: str | None, format: str | None, force: bool, files: list[str]) -> Feedback | None:
-    """Where the marks are to be written; None leaves them to standard output."""
-    if output is None:
-        return None
-    from attncli.cli.feedback import Feedback
+def _write(
+    feedback: Feedback, marked: list[Marked], said: dict[str, Any], points: Points | None, *, explains: bool
+) -> list[str]:
+    """Write feedback, and tell of several what they have in common; gives notes."""
+    from attncli.cli.feedback import draw_with
+    from attncli.cli.shared import look_of
 
-    feedback = Feedback(output, format, force)
+    notes = feedback.write(marked, draw_with(points, explains=explains), points)
+    if len(marked) > 1:
+        tell_class(marked, look_of(said), points)
+    return notes
+
+
+def _drawn(flags: dict[str, Any]) -> Files:
+    """Pictures, or several files."""
+    from attncli.cli.files import Files
+    from attncli.report.drawn import DOCUMENTS, PICTURES
+    from attncli.report.marking import DATA
+
+    return Files(flags, [*PICTURES, *DOCUMENTS, *(f".{name}" for name in DATA)])
+
+
+def _feedback(outputs: list[str], format: str | None, force: bool, files: list[str]) -> Feedback | None:
+    """The one file or folder of marks; None where there is none, or pictures are to be made."""
+    if len(outputs) != 1:
+        return None
+    from attncli.cli.feedback import Feedback, is_feedback
+
+    if not is_feedback(outputs[0]):
+        return None
+    feedback = Feedback(outputs[0], format, force)
     feedback.check(files)
     return feedback
 
@@ -208,6 +236,15 @@ def mark(problem: Problem) -> Marked:
     return problem, check(problem)
 
 
+def _verdicts(marked: list[Marked]) -> list[str]:
+    """The verdict on each, where all goes to files."""
+    from attncli.cli.shared import look_of
+    from attncli.report.marking import sentence
+
+    told = [(sentence(result, look_of({})), *result.notes) for _, result in marked if not result.reason]
+    return [text for texts in told for text in texts]
+
+
 def status_of(marked: list[Marked]) -> int:
     """The exit status of a check."""
     from attncli.cli import console
@@ -237,7 +274,9 @@ def show(
     """
     from attncli.cli import console
     from attncli.cli.shared import look_of
-    from attncli.report.marking import DATA, data
+    from attncli.report.marking import DATA, data, marks
+    from attncli.report.renderers import heading
+    from attncli.report.slip import slip_of
 
     options = next((problem.options for problem, _ in marked if problem is not None), said or {})
     results = [result for _, result in marked]
@@ -250,9 +289,11 @@ def show(
                              hint=", ".join(("table", "plain", *DATA)))  # fmt: skip
         tell_class(marked, look, points)
     else:
-        from attncli.cli.feedback import draw_with
-
-        for piece in draw_with(look_of, points, explains=explains)(marked[0], format):
+        problem, result = marked[0]
+        more = [slip_of(problem, result, look)] if explains and problem is not None else []
+        pieces = marks(result, look, format, points, [text for text in more if text])
+        first = next(pieces)  # what cannot be shown is told before anything is
+        for piece in chain([heading(problem.title if problem else None, options, look), first], pieces):
             console.write(piece)
     if not options.get("quiet"):
         prefixes = [f"{result.file}: " if len(results) > 1 else "" for result in results]

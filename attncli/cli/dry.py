@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,6 +147,10 @@ def _files(outputs: Outputs, plan: Trace) -> Iterator[str]:
     force = bool(outputs.problem.options.get("force"))
     lines = []
     for output in outputs.files:
+        if output.is_drawn:
+            what = "a picture" if output.is_picture else "a document"
+            lines.append(drawn_line(output.path, what, outputs.steps_of(output, plan), force=force))
+            continue
         matrices = parts(plan, outputs.steps_of(output, plan))
         lines.append(file_line(output.path, matrices, force=force))
     if outputs.saved is not None and outputs.saved != "-":
@@ -168,6 +172,11 @@ def file_line(path: Path, matrices: Mapping[str, Matrix], *, force: bool) -> str
     else:
         size = f"at most {in_words(_SPELLED * sum(array.size for array in arrays))} of numbers"
     return f"  {path}: {', '.join(matrices)}, {size}{_refused(path, force)}"
+
+
+def drawn_line(path: Path, what: str, steps: Sequence[str], *, force: bool) -> str:
+    """A picture or document, its steps, and whether it would be refused."""
+    return f"  {path}: {what} of {', '.join(steps)}{_refused(path, force)}"
 
 
 def _refused(path: Path, force: bool) -> str:

@@ -11,8 +11,8 @@ from attncli.errors import UsageError
 from attncli.problem.settings import FIELDS
 
 # An explanation is one text: it has formats of its own, and is written to no file of numbers.
-_LEFT_OUT = ("show", "top", "stats", "format", "output", "force", "save_problem", "dry_run", "expect", "rounded_inputs",
-             "heat")  # fmt: skip
+_LEFT_OUT = ("show", "top", "stats", "format", "save_problem", "dry_run", "expect", "rounded_inputs", "heat", "cmap",
+             "range", "size")  # fmt: skip
 
 
 def _formats(incomplete: str) -> list[str]:
@@ -34,8 +34,15 @@ def command(
         int | None, typer.Option("--head", metavar="H", help="only this head, counted from 1", show_default=False)
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="text|markdown|latex", help="how it is written", autocompletion=_formats)
-    ] = "text",
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="text|markdown|latex",
+            help="how it is written [default: text]",
+            autocompletion=_formats,
+            show_default=False,
+        ),
+    ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="keep roots, fractions and e (needs sympy)")] = False,
     round_steps: Annotated[
         int | None,
@@ -48,12 +55,15 @@ def command(
     attncli explain problem.yaml --query it --key animal
     """
     from attncli.cli import console
+    from attncli.cli.files import Files
     from attncli.cli.shared import look_of, read_problems
+    from attncli.report.drawn import DOCUMENTS, explanation_document, look_of_files
     from attncli.report.explanation import EXPLANATIONS, write
     from attncli.report.renderers import heading
     from attncli.working.explanation import explain
 
-    EXPLANATIONS.find(format, place="--format")
+    EXPLANATIONS.find(format or "text", place="--format")
+    files = Files({**flags, "format": format}, [*DOCUMENTS])
     if exact and round_steps is not None:
         raise UsageError("--exact and --round-steps do not go together", hint="exact numbers are not rounded")
     if round_steps is not None and not 0 <= round_steps <= 17:
@@ -68,9 +78,17 @@ def command(
 
         kept = Exact(found[0])
     look = look_of(found[0].options)
-    console.write(heading(found[0].title, {"format": format}, look))
-    for line in write(explanation, format, look, exact=kept, rounded=round_steps):
-        console.write(f"{line}\n")
+    contents = {}
+    for output in files.outputs:
+        written = DOCUMENTS[output.suffix]
+        own = "text" if written == "html" else written
+        lines = list(write(explanation, own, look_of_files(found[0].options), exact=kept, rounded=round_steps))
+        contents[output] = explanation_document(lines, written, found[0].title)
+    told = files.write(contents)
+    if files.prints:
+        console.write(heading(found[0].title, {"format": format}, look))
+        for line in write(explanation, format or "text", look, exact=kept, rounded=round_steps):
+            console.write(f"{line}\n")
     if not found[0].options.get("quiet"):
-        console.notes(explanation.notes)
+        console.notes([*explanation.notes, *told])
     return console.DONE

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from attncli.errors import AttnError, InputError, UsageError
+from attncli.errors import InputError, UsageError
 from attncli.report.kept import with_grades, with_words
-from attncli.report.look import Look
-from attncli.report.marking import data, rows, summary
+from attncli.report.marking import data, rows
 
 if TYPE_CHECKING:
     from attncli.problem.problem import Problem
@@ -20,10 +19,9 @@ if TYPE_CHECKING:
     Marked = tuple[Problem | None, CheckResult]
 
 # Draws the marks of one answer in a format.
-Draw = Callable[["Marked", str], Iterator[str]]
+Draw = Callable[["Marked", str], str]
 
-_FORMATS = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".tex": "latex", ".html": "html",
-            ".txt": "plain"}  # fmt: skip
+_FORMATS = {".csv": "csv", ".tsv": "tsv", ".json": "json", ".md": "markdown", ".tex": "latex", ".html": "html"}
 _SUFFIXES = {format: suffix for suffix, format in _FORMATS.items()}
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 
@@ -66,19 +64,17 @@ class Feedback:
         stem = "answer" if file == "-" else Path(file).stem
         return os.path.join(self.path, stem + _SUFFIXES[self.format])
 
-    def write(self, marked: list[Marked], draw: Draw, look: Look, points: Points | None) -> list[str]:
+    def write(self, marked: list[Marked], draw: Draw, points: Points | None) -> list[str]:
         """Write everything, or nothing; gives notes of what stayed and what was written."""
         from attncli.problem.formats.files import write_all
 
-        contents, notes = self._contents(marked, draw, look, points)
+        contents, notes = self._contents(marked, draw, points)
         if not self.is_file:
             os.makedirs(self.path, exist_ok=True)
         write_all({name: text.encode("utf-8", "backslashreplace") for name, text in contents.items()}, force=self.force)
         return [*notes, f"wrote the marks to {self.path}"]
 
-    def _contents(
-        self, marked: list[Marked], draw: Draw, look: Look, points: Points | None
-    ) -> tuple[dict[str, str], list[str]]:
+    def _contents(self, marked: list[Marked], draw: Draw, points: Points | None) -> tuple[dict[str, str], list[str]]:
         results = [result for _, result in marked]
         if self.format in _SEPARATORS and self.is_file:
             text, notes = with_grades(rows(results, points), _SEPARATORS[self.format], _before(self.path))
@@ -90,9 +86,11 @@ class Feedback:
             return {name: data(each, "json", points) for name, each in named.items()}, []
         texts: dict[str, list[str]] = {}
         for each in marked:
-            texts.setdefault(self._of(each[1]), []).append("".join(draw(each, self.format)))
-        if self.is_file and len(results) > 1:
-            texts[self.path].insert(0, "".join(f"{line}\n" for line in summary(results, look, points)))
+            texts.setdefault(self._of(each[1]), []).append(draw(each, self.format))
+        several = next((name for name, parts in texts.items() if len(parts) > 1), None)
+        if several is not None and self.format != "markdown":
+            raise UsageError(f"{several} would hold several documents", place=f"-o {self.path}",
+                             hint="a folder has one for each; .md, .csv, .tsv and .json hold several")  # fmt: skip
         return {name: with_words("\n".join(parts), self.format, _before(name)) for name, parts in texts.items()}, []
 
     def _of(self, result: CheckResult) -> str:
@@ -110,37 +108,29 @@ def _before(name: str) -> str | None:
         return None
 
 
-def draw_with(
-    look_of: Callable[[dict[str, Any]], Look], points: Points | None, *, explains: bool, notes: bool = False
-) -> Draw:
-    """How the marks of one answer are drawn; notes: with what is told beside them."""
-    from attncli.report.marking import marks, paragraphs
-    from attncli.report.renderers import heading
+def is_feedback(output: str) -> bool:
+    """Whether a path of -o is a file of marks, or a folder: a picture or a matrix is neither."""
+    from attncli.problem.formats.base import known_suffixes
+    from attncli.report.drawn import PICTURES
 
-    def draw(each: Marked, format: str) -> Iterator[str]:
+    suffix = os.path.splitext(output)[1].lower()
+    return suffix in _FORMATS or os.path.isdir(output) or suffix not in {*known_suffixes(), *PICTURES}
+
+
+def draw_with(points: Points | None, *, explains: bool) -> Draw:
+    """How the marks of one answer are written, as a document of its own."""
+    from attncli.report.document import whole
+    from attncli.report.drawn import look_of_files, marks_document
+    from attncli.report.slip import slip_of
+
+    def draw(each: Marked, format: str) -> str:
         problem, result = each
-        options = {**(problem.options if problem else {}), "format": format}
-        look = look_of(options)
+        look = look_of_files(problem.options if problem else {})
+        title = problem.title if problem else None
         if result.reason:
-            yield paragraphs([look.label(result.reason)], look, format)
-            return
+            return whole(format, title or result.file or "Marks", [result.reason, ""], [], look).decode()
         more = [slip_of(problem, result, look)] if explains and problem is not None else []
-        more += [f"note: {look.label(note)}" for note in result.notes] if notes else []
-        pieces = marks(result, look, format, points, [text for text in more if text])
-        first = next(pieces)  # what cannot be shown is told before anything is
-        yield heading(problem.title if problem else None, options, look)
-        yield first
-        yield from pieces
+        return marks_document(result, format, title, look, points, [text for text in more if text]).decode()
 
     return draw
 
-
-def slip_of(problem: Problem, result: CheckResult, look: Look) -> str:
-    """The arithmetic of the first slip, as a sentence."""
-    from attncli.report.slip import arithmetic
-
-    try:
-        told = arithmetic(problem, result, look)
-    except AttnError:
-        return ""
-    return f"right is {told}" if told else ""

@@ -116,11 +116,17 @@ def _mistakes() -> list[dict[str, Any]]:
 
 def _formats() -> list[dict[str, Any]]:
     from attncli.problem.formats import FORMATS
+    from attncli.report.drawn import DOCUMENTS, PICTURES
     from attncli.report.renderers import RENDERERS
 
     files = [
         {"name": entry.name, "files": " ".join(entry.suffixes), "printed": False, "help": entry.help}
         for entry in FORMATS
+    ]
+    files += [
+        {"name": name, "files": suffix, "printed": False, "help": f"A {what} to look at, written by -o."}
+        for what, suffixes in (("picture", PICTURES), ("document", DOCUMENTS))
+        for suffix, name in suffixes.items()
     ]
     by_name = {row["name"]: row for row in files}
     for entry in RENDERERS:

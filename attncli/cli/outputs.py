@@ -10,6 +10,7 @@ from attncli.errors import AttnError, UsageError, nearest, raise_all
 from attncli.pipeline.trace import NAMED_STEPS, parse_address
 from attncli.problem.formats import format_of, writer
 from attncli.problem.values import placed
+from attncli.report.drawn import DOCUMENTS, PICTURES, check_pictures, document, drawn_suffixes, picture
 
 if TYPE_CHECKING:
     from attncli.pipeline.trace import Trace
@@ -29,7 +30,22 @@ class Output(NamedTuple):
     @property
     def several(self) -> bool:
         """Whether its format holds several steps."""
-        return bool(format_of(self.path.name).several)
+        return not self.is_picture and (self.is_drawn or bool(format_of(self.path.name).several))
+
+    @property
+    def suffix(self) -> str:
+        """The end of its name, which tells the format."""
+        return self.path.suffix.lower()
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether it is a picture of a step."""
+        return self.suffix in PICTURES
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it is a picture or a document, and not read again."""
+        return self.is_picture or self.suffix in DOCUMENTS
 
 
 class Outputs:
@@ -47,8 +63,12 @@ class Outputs:
         for output in self.files:
             if output.step is not None:
                 needed.append(output.step)
+            elif output.is_picture:
+                needed.append("weights")
             elif not output.several:
                 needed.append("output" if "output" in ends else ends[0])
+            elif output.is_drawn and show is None:
+                needed += ends
             elif show is None or "all" in show:
                 return None
             else:
@@ -61,6 +81,7 @@ class Outputs:
             return
         from attncli.problem.formats.files import check_all
 
+        check_pictures((output.suffix for output in self.files), self.problem.options)
         names = [str(output.path) for output in self.files]
         names += [self.saved] if self.saved is not None and self.saved != "-" else []
         check_all(names, force=bool(self.problem.options.get("force")))
@@ -70,12 +91,17 @@ class Outputs:
         from attncli.report.data import meta, parts
 
         contents: dict[str, Content] = {}
+        notes: list[str] = []
         written = {output: self.steps_of(output, trace) for output in self.files}
         for output, steps in written.items():
             with placed(f"-o {output.path}"):
+                if output.is_drawn:
+                    contents[str(output.path)], told_of_it = drawn(output, trace, steps, self.problem)
+                    notes += told_of_it
+                    continue
                 told = meta(trace) if output.several else self.problem.options  # labels are many
                 contents[str(output.path)] = writer(output.path.name, parts(trace, steps), told)
-        return self.write_contents(contents, written)
+        return self.write_contents(contents, written) + notes
 
     def write_contents(self, contents: dict[str, Content], written: Mapping[Output, Sequence[str]]) -> list[str]:
         """Write what is to be in each file, and the problem, all or none; gives notes that name them."""
@@ -94,12 +120,25 @@ class Outputs:
 
     def steps_of(self, output: Output, trace: Trace) -> list[str]:
         """The steps that a file holds."""
+        from attncli.report.renderers import default_steps
+
         show = self.problem.options.get("show")
         if output.step is not None:
             return [output.step]
+        if output.is_picture:
+            return ["weights"]
         if not output.several:
             return ["output" if "output" in trace else "weights"]
+        if output.is_drawn and show is None:
+            return default_steps(trace)
         return trace.names(on_request=True) if show is None or "all" in show else show
+
+
+def drawn(output: Output, trace: Trace, steps: Sequence[str], problem: Problem) -> tuple[bytes, list[str]]:
+    """The bytes of a picture or a document of some steps, and what is to be told of it."""
+    if output.is_picture:
+        return picture(trace, steps[0], output.suffix, problem.title, problem.options)
+    return document(trace, steps, output.suffix, problem.title, problem.options), []
 
 
 def parse_outputs(
@@ -127,8 +166,10 @@ def parse_outputs(
             errors.append(UsageError(f"{path} is named twice", place="-o", hint="each output needs a file of its own"))
         else:
             try:
-                format_of(output.path.name, place=f"-o {text}")
+                if not output.is_drawn:
+                    format_of(output.path.name, place=f"-o {text}")
             except AttnError as error:
+                error.hint = f"{error.hint}; to look at: {', '.join(drawn_suffixes())}"
                 errors.append(error)
         named.add(output.path)
         outputs.append(output)

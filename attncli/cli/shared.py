@@ -109,7 +109,7 @@ def _by_blocks(problem: Problem, outputs: Outputs, prints: bool, bar: Bar, besid
 def _large(problem: Problem, outputs: Outputs, prints: bool, progress: Callable[[float], None]) -> ByBlocks | None:
     from attncli.engine.attending import is_tiny
 
-    if is_tiny(problem.arrays(), problem.rules()):
+    if any(output.is_drawn for output in outputs.files) or is_tiny(problem.arrays(), problem.rules()):
         return None
     from attncli.problem.plan import plan_of  # loaded only where its time is small beside the problem's
 

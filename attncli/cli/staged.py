@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attncli.cli import console
-from attncli.cli.outputs import Output, parse_outputs
+from attncli.cli.outputs import Output, drawn, parse_outputs
 from attncli.errors import InputError, UsageError
 from attncli.escapes import shown
 from attncli.problem.formats import format_of, writer
 from attncli.problem.stages import Solved, Stages
 from attncli.problem.values import placed
-from attncli.report.renderers import RENDERERS, RESULTS
+from attncli.report.renderers import RENDERERS, RESULTS, subheading
 
 if TYPE_CHECKING:
+    from attncli.pipeline.trace import Trace
     from attncli.problem.formats.files import Content
 
 Steps = dict[str, list[str]]
@@ -33,7 +34,9 @@ def compute(stages: Stages, flags: dict[str, Any]) -> int:
         return _dry(stages, outputs)
     if outputs:
         from attncli.problem.formats.files import check_all
+        from attncli.report.drawn import check_pictures
 
+        check_pictures((output.suffix for output in outputs), options)
         check_all([str(output.path) for output in outputs], force=bool(options.get("force")))
     prints = not outputs or any(flags[name] for name in ("show", "top", "format", "stats"))
     printed = _printed(stages) if prints else {}
@@ -96,6 +99,10 @@ def _written(stages: Stages, output: Output) -> Steps:
     if output.step is not None:
         stage, step = stages.address(output.step)
         return {stage: [step]}
+    if output.is_picture:
+        return {stages.last: ["weights"]}
+    if output.is_drawn:
+        return steps_of(stages, every=False)
     return steps_of(stages, every=True) if output.several else _result(stages)
 
 
@@ -114,22 +121,11 @@ def _shown(
         return
     for number, (name, each) in enumerate(steps.items()):
         if entry.shows != "last":
-            yield f"{chr(10) * bool(number)}{_heading(look_of(options).label(name), format)}\n\n"
+            yield f"{chr(10) * bool(number)}{subheading(look_of(options).label(name), format)}\n\n"
         # --top takes the place of the tables that nobody asked for.
         asked = each if options.get("top") is None or options.get("show") else ["weights"]
         problem = replace(solved[name].problem, options={**options, "show": asked})
         yield from results(problem, solved[name].trace)
-
-
-def _heading(name: str, format: str) -> str:
-    from attncli.report.html import escape_html
-    from attncli.report.markup import escape_latex, escape_markdown
-
-    if format == "markdown":
-        return f"## {escape_markdown(name)}"
-    if format == "html":
-        return f"<h2>{escape_html(name)}</h2>"
-    return rf"\subsection*{{{escape_latex(name)}}}" if format == "latex" else f"stage {name}"
 
 
 def _write(stages: Stages, solved: dict[str, Solved], outputs: list[Output], steps: dict[Any, Steps]) -> list[str]:
@@ -141,6 +137,12 @@ def _write(stages: Stages, solved: dict[str, Solved], outputs: list[Output], ste
     told: list[str] = []
     for output in outputs:
         traces = {name: (solved[name].trace, each) for name, each in steps[output.path].items()}
+        if output.is_drawn:
+            names = [f"{name}.{step}" for name, (_, each) in traces.items() for step in each]
+            with placed(f"-o {output.path}"):
+                contents[str(output.path)], notes = _drawn(stages, solved, output, traces)
+            told += [f"wrote {', '.join(names)} to {output.path}", *notes]
+            continue
         format = format_of(output.path.name).name
         parts = flat(traces)
         with placed(f"-o {output.path}"):
@@ -156,8 +158,22 @@ def _write(stages: Stages, solved: dict[str, Solved], outputs: list[Output], ste
     return told
 
 
+def _drawn(
+    stages: Stages, solved: dict[str, Solved], output: Output, traces: dict[str, tuple[Trace, list[str]]]
+) -> tuple[bytes, list[str]]:
+    """A picture of a stage's step, or a document of the stages, one under the other."""
+    if output.is_picture:
+        (name, (trace, each)), *_ = traces.items()
+        return drawn(output, trace, each, replace(solved[name].problem, options=stages.options))
+    from attncli.report.document import of_stages
+    from attncli.report.drawn import DOCUMENTS, look_of_files
+
+    format, title = DOCUMENTS[output.suffix], stages.options.get("title")
+    return of_stages(traces, format, title, look_of_files(stages.options)), []
+
+
 def _dry(stages: Stages, outputs: list[Output]) -> int:
-    from attncli.cli.dry import describe, file_line
+    from attncli.cli.dry import describe, drawn_line, file_line
     from attncli.problem.plan import blueprint, plan_of
     from attncli.report.nested import flat
 
@@ -168,8 +184,14 @@ def _dry(stages: Stages, outputs: list[Output]) -> int:
     files = {
         output.path: flat({name: (plans[name], steps) for name, steps in _written(stages, output).items()})
         for output in outputs
+        if not output.is_drawn
     }
     force = bool(stages.options.get("force"))
     lines = [file_line(path, matrices, force=force) for path, matrices in files.items()]
+    for output in outputs:
+        if output.is_drawn:
+            steps = [f"{name}.{step}" for name, each in _written(stages, output).items() for step in each]
+            what = "a picture" if output.is_picture else "a document"
+            lines.append(drawn_line(output.path, what, steps, force=force))
     console.write("\n".join(["files:", *map(shown, lines)] if lines else []))
     return console.DONE

@@ -67,7 +67,8 @@ class Trace:
     """
 
     # How a notebook shows one, by the name of a format: the core draws nothing itself.
-    drawn: ClassVar[Callable[[Trace, str], str] | None] = None
+    drawn: ClassVar[Callable[..., str] | None] = None
+    plotted: ClassVar[Callable[..., Any] | None] = None
 
     steps: dict[str, Array]
     attention: str = "attend"
@@ -110,6 +111,29 @@ class Trace:
     def _repr_markdown_(self) -> str | None:
         """The same where Markdown is shown."""
         return None if Trace.drawn is None else Trace.drawn(self, "markdown")
+
+    def plot(
+        self,
+        step: str = "weights",
+        *,
+        title: str | None = None,
+        cmap: str | None = None,
+        range: tuple[float, float] | None = None,
+        size: tuple[float, float] | None = None,
+        precision: int = 4,
+    ) -> Any:
+        """A step as a heat map, a Figure of matplotlib: a panel for each head, numbers in the cells where they fit.
+
+        range: the numbers at the ends of the colours. size: width and height in inches. Raises UsageError where
+        matplotlib is missing, InputError for a step that this problem does not have.
+        """
+        assert Trace.plotted is not None, "attncli.api is not loaded"
+        return Trace.plotted(self, step, title, cmap, range, size, precision)
+
+    def show(self, *steps: str, format: str = "table") -> None:
+        """Print steps, or weights and output, in a format of `attncli run`."""
+        assert Trace.drawn is not None, "attncli.api is not loaded"
+        print(Trace.drawn(self, format, steps), end="")
 
     def __repr__(self) -> str:
         """`Trace(attend; Q: 2 x 2, K: 3 x 2, scores: 2 x 3)`: the steps with their shapes, as displayed."""
@@ -262,7 +286,7 @@ SPLIT = ("Q", "K", "V", "output")  # steps with the axes of the inputs
 
 _TOLD = (
     "attention", "layout", "score", "scale", "mask", "normalizer", "query_labels", "key_labels", "notes", "problem",
-    "names", "axes", "labels", "hidden", "parts",
+    "names", "axes", "labels", "hidden", "parts", "plot", "show",
 )  # fmt: skip
 
 

@@ -482,8 +482,31 @@ _TABLE = (
         choices=_fixed("auto", "always", "never"),
         in_file=False,
     ),
+    Field(
+        "cmap",
+        "text",
+        "the colours of pictures",
+        _SHOW,
+        "--cmap",
+        "NAME",
+        "viridis, with negative numbers PuOr_r",
+        in_file=False,
+    ),
+    Field(
+        "range",
+        "text",
+        "the numbers at the ends of a picture's colours",
+        _SHOW,
+        "--range",
+        "LOW,HIGH",
+        "the lowest and the highest",
+        in_file=False,
+    ),
+    Field("size", "text", "of a picture, in inches", _SHOW, "--size", "WxH", "what its numbers need", in_file=False),
     Field("quiet", "flag", "no notes", _SHOW, "--quiet", in_file=False),
-    Field("title", "text", "what the problem is about", "File"),
+    Field(
+        "title", "text", "what the problem is about: above tables, in pictures and documents", _READ, "--title", "TEXT"
+    ),
     Field("name", "text", "the name of a stage", "File"),
     Field("problems", "problems", "a list of problems, for batch", "File"),
     Field(
@@ -530,7 +553,9 @@ def keywords() -> dict[str, Field]:
     return {
         field.python: field
         for field in FIELDS.values()
-        if field.python and field.panel != _SHOW and (field.name not in ("expect", "rounded_inputs", "stdin_format"))
+        if field.python
+        and field.panel != _SHOW
+        and (field.name not in ("expect", "rounded_inputs", "stdin_format", "title"))
     }
 
 

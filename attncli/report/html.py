@@ -18,7 +18,7 @@ def html(sheet: Sheet) -> Iterator[str]:
         yield f"<thead><tr><td></td>{''.join(_header('col', label) for label in sheet.column_labels)}</tr></thead>"
         yield "<tbody>"
         for i, (label, cells) in enumerate(zip(sheet.row_labels, sheet.cells, strict=True)):
-            drawn = (_cell(cell, sheet.heat.get((i, j))) for j, cell in enumerate(cells))
+            drawn = (_cell(cell, sheet.heat.get((i, j)), sheet.styles.get((i, j))) for j, cell in enumerate(cells))
             yield f"<tr>{_header('row', label)}{''.join(drawn)}</tr>"
         yield "</tbody>"
     yield "</table>"
@@ -39,9 +39,10 @@ def _header(scope: str, label: str) -> str:
     return f'<th scope="{scope}"><bdi>{escape_html(label)}</bdi></th>'
 
 
-def _cell(cell: str, share: float | None) -> str:
+def _cell(cell: str, share: float | None, style: str | None) -> str:
     if share is None:
-        return f"<td>{escape_html(cell)}</td>"
+        verdict = f' class="{style}"' if style in ("wrong", "follows") else ""
+        return f"<td{verdict}>{escape_html(cell)}</td>"
     mixed = ",".join(str(round(a + (b - a) * share)) for a, b in zip(_LIGHT, _DARK, strict=True))
     ink = "#fff" if share >= _WHITE_INK else "#000"
     return f'<td style="background:rgb({mixed});color:{ink}">{escape_html(cell)}</td>'

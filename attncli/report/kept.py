@@ -7,7 +7,8 @@ import io
 from collections.abc import Sequence
 
 MARK = "below this line, a teacher's own words are kept"
-_AROUND = {"markdown": ("<!-- ", " -->"), "html": ("<!-- ", " -->"), "latex": ("% ", ""), "plain": ("-- ", "")}
+_AROUND = {"markdown": ("<!-- ", " -->"), "html": ("<!-- ", " -->"), "latex": ("% ", "")}
+_ENDS = {"markdown": "", "html": "</body>\n</html>\n", "latex": "\\end{document}\n"}
 # The points as they were marked, beside those that a teacher may change.
 _MARKED = "marked"
 
@@ -16,8 +17,10 @@ def with_words(text: str, format: str, before: str | None) -> str:
     """A feedback file's text, with what stood below the mark in the file as it was before."""
     head, tail = _AROUND[format]
     line = f"{head}{MARK}{tail}"
+    end = _ENDS[format]
     _, found, words = (before or "").partition(f"{line}\n")
-    return f"{text.rstrip()}\n\n{line}\n{words if found else ''}"
+    words = words.removesuffix(end) if found else ""
+    return f"{text.removesuffix(end).rstrip()}\n\n{line}\n{words}{end}"
 
 
 def with_grades(rows: list[list[str]], separator: str, before: str | None) -> tuple[str, list[str]]:

@@ -31,7 +31,7 @@ SENTENCES = {
 
 
 _STYLES = {WRONG: "wrong", FOLLOWS: "follows", BY_HABIT: "follows"}
-_ESCAPES = {"markdown": escape_markdown, "latex": escape_latex}
+_ESCAPES = {"markdown": escape_markdown, "latex": escape_latex, "html": escape_html}
 
 
 def marks(
@@ -51,7 +51,7 @@ def marks(
         yield _lines(draw(sheet_of(step, look)))
         wrong = [cell for cell in step.cells if cell.verdict == "wrong"]
         if wrong:
-            yield "\n" if format in ("markdown", "latex") else ""
+            yield "\n" if format in _ESCAPES else ""
             yield _lines(draw(corrections(step, wrong, look)))
         yield "\n"
     told = [*conclusion(result, look), *more]
@@ -79,7 +79,7 @@ def drawing(format: str, look: Look) -> Callable[[Sheet], Iterator[str]]:
         "plain": lambda sheet: markup.plain(sheet, look),
         "markdown": markup.markdown,
         "latex": lambda sheet: markup.latex(sheet, look),
-        "html": lambda sheet: html(sheet, look),
+        "html": html,
     }
     if format not in ways:
         raise UsageError(f"a check is not shown as {format}", place="--format", hint=", ".join(FORMATS))
@@ -115,8 +115,18 @@ def sheet_of(step: StepMark, look: Look) -> Sheet:
         rows=rows,
         columns=columns,
         of=(len(names), count),
-        styles=styles if look.color else {},
+        styles=styles,
     )
+
+
+def framed(step: StepMark, index: tuple[int, ...]) -> tuple[list[list[str]], dict[tuple[int, int], str], Array]:
+    """Of one matrix of a step: the cells as `sheet_of` writes them, which are wrong or follow, and which are blank."""
+    arrays = [array[index] for array in (step.hand, step.unit, step.codes)]
+    codes = arrays[2]
+    n, m = codes.shape
+    cells = [[_cell(arrays, i, j, any_wrong=False) for j in range(m)] for i in range(n)]
+    at = {(i, j): _STYLES[int(codes[i, j])] for i in range(n) for j in range(m) if int(codes[i, j]) in _STYLES}
+    return cells, at, codes == BLANK
 
 
 def corrections(step: StepMark, wrong: Sequence[CellMark], look: Look) -> Sheet:

@@ -69,6 +69,18 @@ def heading(title: str | None, options: Mapping[str, Any], look: Look) -> str:
     return f"\\section*{{{escape_latex(label)}}}\n\n" if format == "latex" else f"{label}\n\n"
 
 
+def subheading(name: str, format: str) -> str:
+    """The name of a stage over its tables."""
+    from attncli.report.html import escape_html
+    from attncli.report.markup import escape_latex, escape_markdown
+
+    if format == "markdown":
+        return f"## {escape_markdown(name)}"
+    if format == "html":
+        return f"<h2>{escape_html(name)}</h2>"
+    return rf"\subsection*{{{escape_latex(name)}}}" if format == "latex" else f"stage {name}"
+
+
 def told(lines: Iterable[str], format: str | None) -> Iterator[str]:
     """Lines of text that stand beside the tables, with their line ends, as text of that format."""
     if format != "html":

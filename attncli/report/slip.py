@@ -49,6 +49,12 @@ def arithmetic(problem: Problem, result: CheckResult, look: Look) -> str:
     return ""
 
 
+def slip_of(problem: Problem, result: CheckResult, look: Look) -> str:
+    """The same as a sentence; empty where there is none."""
+    told = arithmetic(problem, result, look)
+    return f"right is {told}" if told else ""
+
+
 def _is_part(leading: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     """Whether a line's place among sequences and heads is the one that is meant; axes of 1 may be left out."""
     return leading[len(leading) - len(wanted) :] == wanted and not any(leading[: len(leading) - len(wanted)])

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.calling import ROOT, Result, on_terminal
+from tests.calling import Result, on_terminal
 
 Process = Callable[..., Result]
 X = "[[1, 0], [0, 1]]"
