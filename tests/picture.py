@@ -22,7 +22,14 @@ _COLUMNS = "90"
 def typed() -> str:
     """What the terminal shows, with its colours."""
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "FORCE_COLOR": "1", "COLUMNS": _COLUMNS, "LC_ALL": "C.UTF-8"}
+    environment = {
+        **os.environ,
+        "PATH": path,
+        "FORCE_COLOR": "1",
+        "TERM": "xterm-256color",
+        "COLUMNS": _COLUMNS,
+        "LC_ALL": "C.UTF-8",
+    }
     environment.pop("NO_COLOR", None)
     shown = []
     for command in COMMANDS:
