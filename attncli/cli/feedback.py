@@ -133,4 +133,3 @@ def draw_with(points: Points | None, *, explains: bool) -> Draw:
         return marks_document(result, format, title, look, points, [text for text in more if text]).decode()
 
     return draw
-

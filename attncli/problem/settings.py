@@ -470,7 +470,6 @@ _TABLE = (
         "--heat",
         default="weights, on a terminal with colours",
         in_file=False,
-        common=True,
     ),
     Field(
         "color",

@@ -7,7 +7,7 @@ import io
 from matplotlib.figure import Figure
 
 
-class Drawing(Figure):  # type: ignore[misc]
+class Drawing(Figure):
     """A Figure of matplotlib with the picture that notebooks ask for."""
 
     def _repr_png_(self) -> bytes:

@@ -18,8 +18,8 @@ def with_words(text: str, format: str, before: str | None) -> str:
     head, tail = _AROUND[format]
     line = f"{head}{MARK}{tail}"
     end = _ENDS[format]
-    _, found, words = (before or "").partition(f"{line}\n")
-    words = words.removesuffix(end) if found else ""
+    _, _, words = (before or "").partition(f"{line}\n")
+    words = words.replace(end, "") if end else words
     return f"{text.removesuffix(end).rstrip()}\n\n{line}\n{words}{end}"
 
 

@@ -239,8 +239,7 @@ def _draw(axes: Axes, panel: Panel, picture: Picture, colours: Any, norm: Any) -
 
 def _label(axes: Axes, panel: Panel, picture: Picture, middle: float) -> None:
     """The labels of rows and columns, of many only so many as have room."""
-    figure = axes.figure
-    assert figure is not None
+    figure: Any = axes.figure
     width, height = figure.get_size_inches()
     rows, across = _grid(picture)
     n, m = len(panel.row_labels), len(panel.column_labels)

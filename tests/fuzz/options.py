@@ -94,6 +94,9 @@ class Options(Values):
         for name in self.chance.sample(names, min(len(names), self.chance.randint(0, most))):
             field = FIELDS[name]
             if field.flag and name not in ("stdin_format",):
+                if field.kind == "switch":
+                    arguments.append(self.chance.choice((field.flag, f"--no-{field.flag[2:]}")))
+                    continue
                 arguments += [field.flag] if field.kind == "flag" else [field.flag, self.value(name)]
         return arguments
 

@@ -75,7 +75,8 @@ def test_every_option_that_help_tells_is_fuzzed(cli: Callable[..., Result], comm
     told = {*re.findall(r"--[a-z][a-z-]*", cli(command, "--help-all").out)} - {"--help", "--help-all"}
     of_the_table = {field.flag for field in FIELDS.values()}
     assert "-o" in of_the_table
-    known = of_the_table | {"--output"} | {flag for flag, _ in own_options(command)} | {*NOT_FUZZED}
+    switched = {f"--no-{field.name}" for field in FIELDS.values() if field.kind == "switch"}
+    known = of_the_table | switched | {"--output"} | {flag for flag, _ in own_options(command)} | {*NOT_FUZZED}
     options = {each for each in told if cli(command, each, "--help").err.find("no such option") < 0}
     assert options <= known
 
@@ -84,5 +85,5 @@ def test_every_kind_of_setting_has_values_of_its_own() -> None:
     """Of twenty values each, some are taken, and some are not."""
     maker = Maker(3)
     for name, field in FIELDS.items():
-        if field.flag and field.kind not in ("flag", "choice"):
+        if field.flag and field.kind not in ("flag", "choice", "switch"):
             assert len({maker.value(name) for _ in range(20)}) > 2, name
