@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from attncli.errors import Place, UsageError, unknown
+from attncli.extensions import installed
 
 
 @dataclass(kw_only=True, eq=False)
@@ -99,13 +100,15 @@ class Registry(Generic[E]):
         return register
 
     def add(self, entry: E) -> None:
-        """Register what is made already."""
+        """Register what is made already. Raises TypeError where the name is taken."""
+        if entry.name in self._entries:
+            raise TypeError(f"the {self.kind} {entry.name!r} cannot be registered: there is one of that name")
         self._entries[entry.name] = entry
         SETTINGS.update({own.name: own for own in brought(entry)})
 
     def find(self, name: str, *, place: Place | str | None = None) -> E:
         """The entry of that name; an unknown one raises InputError with the nearest name."""
-        if name not in self._entries:
+        if name not in self._entries and not (installed() and name in self._entries):
             raise unknown(self.kind, name, self._entries, place=place)
         return self._entries[name]
 

@@ -10,9 +10,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from attncli.batch.pool import lost
-from attncli.batch.work import Outcome, Task, compute_all, portable
+from attncli.batch.work import Outcome, Task, compute_there, portable
 from attncli.batch.writers import How
 from attncli.errors import MachineError, UsageError
+from attncli.extensions import sources
 
 if TYPE_CHECKING:
     from attncli.batch.run import Executor
@@ -64,7 +65,7 @@ def cluster(address: str) -> Iterator[Executor]:
             waiting: deque[tuple[list[Task], Any]] = deque()
             while True:
                 while len(waiting) < 4 * workers and (part := [portable(task) for task in islice(tasks, _CHUNK)]):
-                    waiting.append((part, connected.submit(compute_all, part, how, pure=False, retries=3)))
+                    waiting.append((part, connected.submit(compute_there, sources(), part, how, pure=False, retries=3)))
                 if not waiting:
                     return
                 part, future = waiting.popleft()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attncli.batch.work import Outcome, Task, compute, compute_all, portable
 from attncli.batch.writers import How
 from attncli.errors import MachineError
+from attncli.extensions import load_sources, sources
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -56,7 +57,7 @@ def _pooled(tasks: Iterator[Task], how: How, count: int, chunk: int) -> Iterator
         with _ctrl_c_later():
             for _ in range(count):
                 ours, theirs = context.Pipe()
-                process = context.Process(target=_work, args=(theirs, how), daemon=True)
+                process = context.Process(target=_work, args=(theirs, sources(), how), daemon=True)
                 process.start()
                 theirs.close()
                 pool.append((process, ours))
@@ -120,13 +121,14 @@ def lost(tasks: list[Task], why: str) -> list[Outcome]:
     return [Outcome(task.name, task.source, errors=[MachineError(f"not computed: {why}")]) for task in tasks]
 
 
-def _work(link: Connection, how: How) -> None:
+def _work(link: Connection, sources: dict[str, bytes], how: How) -> None:
     """A process of the pool. It leaves Ctrl-C to its parent, and the other cores to its siblings."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    load_sources(sources)
     while True:
         try:
             part = link.recv()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attncli import __version__
+from attncli.extensions import versions
 from attncli.lazy import np
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
@@ -46,7 +47,7 @@ class Stamp:
 
 def digest(problem: Problem | Stages, options: Iterable[Any]) -> str:
     """The same for the same matrices (wherever they stand), rules, labels and options; 32 hexadecimal digits."""
-    hashed = hashlib.blake2b(f"{__version__} {list(options)}".encode(), digest_size=16)
+    hashed = hashlib.blake2b(f"{__version__} {[*options, *versions()]}".encode(), digest_size=16)
     problems = problem.problems if isinstance(problem, Stages) else {"": problem}
     for name, each in problems.items():
         hashed.update(f"\0{name}\0".encode())

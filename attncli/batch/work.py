@@ -10,6 +10,7 @@ from typing import Any
 from attncli.batch.stamp import Stamp
 from attncli.batch.writers import WRITERS, How, Shown
 from attncli.errors import AttnError, MachineError
+from attncli.extensions import fault, load_sources
 from attncli.pipeline.trace import Trace
 from attncli.problem.matrix import Matrix
 from attncli.problem.problem import Problem
@@ -57,6 +58,11 @@ def compute(task: Task, how: How) -> Outcome:
         outcome.errors = error.errors()
     except MemoryError as error:
         outcome.errors = [MachineError(f"not enough memory {error}".rstrip(), place=task.source)]
+    except Exception as error:
+        theirs = fault(error)
+        if theirs is None:
+            raise
+        outcome.errors = [theirs]
     outcome.seconds = perf_counter() - start
     return outcome
 
@@ -124,6 +130,12 @@ def _steps(trace: Trace, wanted: Sequence[str] | None, shows: str) -> Sequence[s
 
 
 # --- for other processes ------------------------------------------------------------------------------------------
+
+
+def compute_there(sources: dict[str, bytes], tasks: list[Task], how: How) -> list[Outcome]:
+    """As `compute_all`, in a process of a cluster, with the files that were loaded here."""
+    load_sources(sources)
+    return compute_all(tasks, how)
 
 
 class Spelled:

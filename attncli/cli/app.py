@@ -6,6 +6,7 @@ import os
 import sys
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import typer
@@ -13,7 +14,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from attncli import __version__
 from attncli.cli import console
-from attncli.errors import UsageError, unknown
+from attncli.errors import AttnError, UsageError, unknown
+from attncli.extensions import installed, load
 
 # A command is a module with a function `command`, whose signature holds its options and whose docstring is its help.
 COMMANDS = {
@@ -83,9 +85,13 @@ def _completion(option: str, shell: str) -> int:
     return console.DONE
 
 
+# It is obeyed before the rest is parsed, since what it brings may be an option or a command.
+_LOAD = "Run a Python file that adds scores, masks, steps and more: `attncli help extending`. [repeatable]"
+
+
 @cache
-def _help_all() -> Any:
-    """The option --help-all, which Typer makes of a function's parameter alone."""
+def _of_all() -> list[Any]:
+    """The options of every command, --load and --help-all, which Typer makes of a function's parameters alone."""
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
 
     def show(context: typer.Context, asked: bool) -> None:
@@ -96,13 +102,16 @@ def _help_all() -> Any:
 
     @alone.command()
     def holder(
+        load: list[str] = typer.Option(  # noqa: B008
+            [], "--load", metavar="FILE.py", help=_LOAD, show_default=False, expose_value=False
+        ),
         all_of_it: bool = typer.Option(
             False, "--help-all", help="Show every option and exit.", is_eager=True, expose_value=False, callback=show
         ),
     ) -> None: ...
 
     command: Any = typer.main.get_command(alone)
-    return command.params[0]
+    return list(command.params)
 
 
 class PanelCommand(TyperCommand):
@@ -114,7 +123,7 @@ class PanelCommand(TyperCommand):
     everything = False
 
     def get_params(self, ctx: Any) -> Any:
-        return [*super().get_params(ctx), _help_all()]
+        return [*super().get_params(ctx), *_of_all()]
 
     def make_parser(self, ctx: Any) -> Any:
         parser: Any = super().make_parser(ctx)
@@ -161,14 +170,30 @@ def _is_common(name: str) -> bool:
     return FIELDS[name].common
 
 
+_TELLS = frozenset(("--help", "-h", "--help-all"))
+
+
 class LazyCommand(TyperCommand):
     """A name and a line of help, until it is called or completed."""
 
     def __init__(self, name: str, module: str, line: str) -> None:
         super().__init__(name, short_help=line, rich_markup_mode=None)
         self.module = module
+        self.tells = name in ("list", "schema")
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        if extra.get("resilient_parsing") or self.tells or not _TELLS.isdisjoint(args):
+            installed()
+        try:
+            return self._context(info_name, list(args), parent, extra)
+        except typer.Exit:
+            raise
+        except Exception as error:
+            if type(error).__name__ == "NoSuchOption" and installed():
+                return self._context(info_name, list(args), parent, extra)
+            raise
+
+    def _context(self, info_name: Any, args: list[str], parent: Any, extra: dict[str, Any]) -> Any:
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         command = import_module(self.module).command
         if hasattr(command, "options"):
@@ -179,14 +204,39 @@ class LazyCommand(TyperCommand):
         return typer.main.get_command(alone).make_context(info_name, args, parent, **extra)
 
 
+def _loaded(arguments: list[str]) -> list[str]:
+    """The files of --load, wherever they stand."""
+    said = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    files = [after for word, after in pairwise(said) if word == "--load"]
+    return files + [word.partition("=")[2] for word in said if word.startswith("--load=")]
+
+
 class Commands(TyperGroup):
     """The commands of the table."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
+        self._know()
+
+    def _know(self) -> None:
         self.commands = {name: LazyCommand(name, module, line) for name, (module, line) in COMMANDS.items()}
 
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        completes = extra.get("resilient_parsing", False)
+        try:
+            for file in _loaded(args):
+                load(file)
+            if completes or (args and args[0] in _TELLS):
+                installed()
+        except AttnError:
+            if not completes:
+                raise
+        self._know()
+        return super().make_context(info_name, args, parent, **extra)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and installed():
+            self._know()
         if args[0] not in self.commands and not ctx.resilient_parsing:
             raise unknown("command", args[0], self.commands)
         return super().resolve_command(ctx, args)
@@ -218,6 +268,7 @@ app = typer.Typer(
 def root(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Tell the version and stop."),
+    load: list[str] = typer.Option([], "--load", metavar="FILE.py", help=_LOAD, show_default=False),  # noqa: B008
     help_all: bool = typer.Option(False, "--help-all", help="Tell the topics of `attncli help`, too."),
 ) -> None:
     if help_all:

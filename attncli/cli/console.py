@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, TextIO
 
-from attncli import ledger, machine
+from attncli import extensions, ledger, machine
 from attncli.errors import AttnError, MachineError, UsageError, nearest
 from attncli.escapes import shown
 
@@ -103,6 +103,10 @@ def tell(problem: BaseException) -> int:
         where = problem.filename or ("standard output" if problem.errno in (errno.ENOSPC, errno.EFBIG) else None)
         _say("attncli: ", ": ".join(os.fsdecode(part) for part in (where, problem.strerror or str(problem)) if part))
         return MACHINE
+    theirs = extensions.fault(problem)
+    if theirs is not None:
+        error(theirs)
+        return WRONG
     return _fault(problem)
 
 

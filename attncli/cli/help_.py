@@ -16,6 +16,7 @@ TOPICS = {
     "marking": "the verdicts of `check`, points, what `explain` shows",
     "problem-files": "what a problem file holds",
     "formats": "the files that are read, written and printed",
+    "extending": "scores, masks, steps, formats and more of one's own",
     "exit-codes": "what the exit status says",
 }
 

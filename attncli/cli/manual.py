@@ -33,6 +33,7 @@ def _lines() -> Iterator[str]:
     for name, command in zip(COMMANDS, commands, strict=True):
         yield from _command(name, command)
     yield from (".SH OPTIONS", _text("Each command has those that make sense for it: `attncli COMMAND --help-all`."))
+    yield from (line for parameter in root.params if parameter.name == "load" for line in _option(parameter))
     for panel, parameters in _shared(commands).items():
         yield f".SS {_text(panel)}"
         for parameter in parameters:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from attncli.errors import InputError, Place, UsageError, nearest, shortened, unknown
+from attncli.extensions import installed
 from attncli.record import record
 from attncli.registry import SETTINGS, Setting
 
@@ -523,6 +524,8 @@ class Fields(Mapping[str, Field]):
 
     def __getitem__(self, name: str) -> Field:
         known = self._table.get(name)
+        if known is None and name not in SETTINGS:
+            installed()
         return known if known is not None else self._of(SETTINGS[name])
 
     def _of(self, setting: Setting) -> Field:
@@ -608,6 +611,8 @@ _KINDS_OF_NAME = {"like": "profile", "empty_rows": "rule for empty rows"}
 def check_choice(field: Field, name: str, place: Place | str | None) -> str:
     """The name, if it is one of the field's. Raises InputError with the nearest."""
     names = field.choices() if field.choices else []
+    if names and field.choices and name.partition(":")[0] not in names and installed():
+        names = field.choices()
     if field.name == "dtype" and name in _HALF:
         raise UsageError(
             f"unknown dtype {name!r}",

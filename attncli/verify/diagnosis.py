@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from attncli.errors import AttnError
+from attncli.extensions import installed
 from attncli.lazy import Array, np
 from attncli.verify.frame import Frame
 from attncli.verify.given import Given
@@ -109,6 +110,7 @@ def _found(search: Search) -> list[Diagnosis]:
 
 def _entries(given: Given, *, local: bool = False, late: bool = False) -> list[MistakeEntry]:
     """The mistakes that may have happened in an open step, simplest first: all but the late ones, or only some."""
+    installed()
     found = [
         entry
         for entry in MISTAKES

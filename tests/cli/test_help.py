@@ -11,7 +11,7 @@ from tests.calling import ROOT, Result, names
 from tests.inside import COMMANDS
 
 Cli = Callable[..., Result]
-TOPICS = ("conventions", "masks", "marking", "problem-files", "formats", "exit-codes")
+TOPICS = ("conventions", "masks", "marking", "problem-files", "formats", "extending", "exit-codes")
 
 
 @pytest.mark.parametrize("topic", TOPICS)

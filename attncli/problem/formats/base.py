@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from attncli import ledger
 from attncli.errors import AttnError, InputError, MachineError, Place, nearest
 from attncli.escapes import shown
+from attncli.extensions import installed
 from attncli.lazy import Array, np, pattern
 from attncli.problem.matrix import Matrix
 from attncli.record import record
@@ -167,12 +168,19 @@ def os_error(error: OSError | ValueError, file: str, doing: str) -> AttnError:
 def format_of(name: str, *, place: Place | str | None = None) -> FormatEntry:
     """The format of a file name, suffix or format name: "out.npz", ".npz" and "npz" alike. Raises InputError."""
     suffix = (os.path.splitext(name)[1] or (name if name.startswith(".") else "")).lower()
-    for entry in FORMATS:
-        if suffix in entry.suffixes or (not suffix and name.lower() == entry.name):
-            return entry
+    entry = _fitting(suffix, name)
+    if entry is None and installed():
+        entry = _fitting(suffix, name)
+    if entry is not None:
+        return entry
     known = ", ".join(known_suffixes())
     what = f"the suffix {suffix!r} names no format" if suffix else "the format is not told by a suffix"
     raise InputError(what, place=place, hint=f"known: {known}")
+
+
+def _fitting(suffix: str, name: str) -> FormatEntry | None:
+    fits = (entry for entry in FORMATS if suffix in entry.suffixes or (not suffix and name.lower() == entry.name))
+    return next(fits, None)
 
 
 def known_suffixes() -> list[str]:
