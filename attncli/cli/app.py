@@ -152,7 +152,8 @@ class PanelCommand(TyperCommand):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             of_table = getattr(parameter, "rich_help_panel", None)
-            if of_table and not (self.everything or _is_common(parameter.name)):
+            is_rare = not _is_common(parameter.name) if of_table else parameter.name == "load"
+            if is_rare and not self.everything:
                 rare += 1
             elif record is not None:
                 own = "Arguments" if parameter.param_type_name == "argument" else "Options"
