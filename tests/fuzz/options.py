@@ -16,7 +16,7 @@ from attncli.pipeline.scores import SCORES
 from attncli.pipeline.trace import NAMED_STEPS as STEPS
 from attncli.problem.settings import FIELDS
 
-NOT_FUZZED = ("--dask", "--jobs")  # they start processes
+NOT_FUZZED = ("--dask", "--jobs", "--load")  # they start processes, and run code
 _ARGUMENTS = (
     "", "", ":1", ":2", ":3,2", ":1,0", ":*,1", ":0,0,1", ":1,1,0", ":top-left", ":bottom-right", ":lengths",
     ":[[1,0],[1,1]]", ":0", ":-1", ":1.5", ":x", ":1 1 0", ":2,0:bottom-right", ":0,1/0,0,1", ":1,1/2,1", ":2,1",
