@@ -60,10 +60,15 @@ def matrix_from_object(name: str, value: Any, reading: Reading) -> Matrix:
         return value
     if isinstance(value, str | PathLike):
         return reading.matrix(fspath(value), name)
+    stored = None
     try:
+        value, stored = _from_tensor(value)
         array = np.asarray(value)
     except ValueError:
         raise InputError(f"{name} has rows of unequal length", place=name) from None
+    except (TypeError, RuntimeError) as error:  # a tensor in a list, or one that is sparse or without data
+        what = f"{name} cannot become an array: {str(error).splitlines()[0]}"
+        raise InputError(what, place=name, hint="give a dense tensor, such as torch.stack(list)") from None
     if hasattr(value, "mask") and np.ma.is_masked(value):
         raise InputError(
             f"{name} is a masked array, of which only the numbers would be used",
@@ -75,7 +80,20 @@ def matrix_from_object(name: str, value: Any, reading: Reading) -> Matrix:
             array = array.astype(np.float64)
         else:
             raise InputError(f"{name} is not an array of real numbers, but of {array.dtype}", place=name)
-    return Matrix(array)
+    return Matrix(array, stored=stored)
+
+
+def _from_tensor(value: Any) -> tuple[Any, str | None]:
+    """A tensor of PyTorch as an array, and its type where NumPy has none such, read as float32; all else as it is.
+
+    It is told by what it has, not by its class: PyTorch is not imported. Raises TypeError and RuntimeError as it does.
+    """
+    if not (hasattr(value, "detach") and hasattr(value, "is_floating_point")):
+        return value, None
+    kind = str(value.dtype).removeprefix("torch.")
+    if value.is_floating_point() and kind not in ("float64", "float32", "float16"):
+        return value.float().numpy(force=True), kind
+    return value.numpy(force=True), None
 
 
 def _matrix(field: Field, value: Any, reading: Reading) -> Matrix:
@@ -106,10 +124,16 @@ def _choice(field: Field, value: Any, reading: Reading) -> Any:
     if field.name == "normalizer" and callable(value):
         return value
     if field.name == "dtype" and not isinstance(value, str):
-        value = np.dtype(value).name
+        value = _dtype_name(value)
     if isinstance(value, bool):
         value = "yes" if value else "no"
     return check_choice(field, str(value), None)
+
+
+def _dtype_name(value: Any) -> str:
+    """What a dtype is called: one of NumPy, or of PyTorch, such as torch.float32."""
+    text = str(value)
+    return text.removeprefix("torch.") if text.startswith("torch.") else np.dtype(value).name
 
 
 def _numbers(field: Field, value: Any, reading: Reading) -> float | Matrix | str:

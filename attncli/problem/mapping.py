@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from attncli.errors import AttnError, InputError, Place, together
-from attncli.lazy import np
 from attncli.pipeline.trace import parse_address
 from attncli.problem.convert_object import convert, matrix_from_object
 from attncli.problem.document import Document, document_of
@@ -97,7 +96,7 @@ def _is_plain(value: Any) -> bool:
 def _as_list(value: Any) -> Any:
     if callable(value):
         raise InputError("a list of problems holds no functions", hint="give each problem on its own")
-    return np.asarray(value).tolist()
+    return matrix_from_object("the array", value, Reading()).array.tolist()
 
 
 def _hands(hands: Mapping[str, Any], reading: Reading) -> dict[str, Hand]:

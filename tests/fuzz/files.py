@@ -10,6 +10,8 @@ import numpy as np
 from options import Options
 
 from attncli.pipeline.scores import SCORES
+from attncli.problem.formats import encode
+from attncli.problem.matrix import Matrix
 from attncli.problem.profiles import PROFILES
 from attncli.problem.settings import FIELDS
 
@@ -34,7 +36,7 @@ class Files(Options):
         return f"a.{suffix}", self.mutated(text, self.pick(0, 0, 1, 3)).encode("utf-8", "surrogatepass")
 
     def binary(self) -> tuple[str, bytes]:
-        """A .npy or .npz, whole or with bytes changed."""
+        """A .npy, .npz or .safetensors, whole or with bytes changed."""
         shape = self.pick((2, 2), (3, 2), (2,), (), (1, 2, 2), (2, 1, 2, 2), (0, 2), (2, 0), (3, 3))
         dtype = self.pick("f8", "f4", "f2", "i8", "u1", "?", ">f8", "c8", "U3", "O")
         array = (np.random.default_rng(self.chance.getrandbits(32)).normal(size=shape) * 2).astype(dtype)
@@ -42,6 +44,9 @@ class Files(Options):
         if self.often(0.4):
             np.savez(stream, Q=array, K=array, allow_pickle=True)
             name = "a.npz"
+        elif self.often(0.3) and array.dtype.kind in "fiub":
+            stream.write(encode("safetensors", {"Q": Matrix(array), "K": Matrix(array)}, {}))
+            name = "a.safetensors"
         else:
             np.save(stream, array, allow_pickle=True)
             name = self.pick("a.npy", "a.npy", "a.npy", "a.csv")

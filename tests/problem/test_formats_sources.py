@@ -193,7 +193,7 @@ def test_suffixes_in_any_case(folder: Path) -> None:
     assert format_of("out.YML").name == "yaml"
     assert format_of(".npz").name == "npz"
     assert format_of("csv").name == "csv"
-    assert {".npy", ".npz", ".csv", ".tsv", ".txt", ".yaml", ".yml", ".json"} == set(known_suffixes())
+    assert {".npy", ".npz", ".csv", ".tsv", ".txt", ".yaml", ".yml", ".json", ".safetensors"} == set(known_suffixes())
 
 
 def test_a_format_is_added_in_one_place(folder: Path) -> None:

@@ -165,6 +165,12 @@ def os_error(error: OSError | ValueError, file: str, doing: str) -> AttnError:
     return InputError(f"could not {doing} it: {reason}", place=Place(file))
 
 
+FROM_TORCH = (
+    'numpy.save("FILE.npy", tensor.float().numpy()) makes a .npy of a tensor, '
+    'safetensors.torch.save_file(state_dict, "FILE.safetensors") a .safetensors of many'
+)
+
+
 def format_of(name: str, *, place: Place | str | None = None) -> FormatEntry:
     """The format of a file name, suffix or format name: "out.npz", ".npz" and "npz" alike. Raises InputError."""
     suffix = (os.path.splitext(name)[1] or (name if name.startswith(".") else "")).lower()
@@ -173,6 +179,8 @@ def format_of(name: str, *, place: Place | str | None = None) -> FormatEntry:
         entry = _fitting(suffix, name)
     if entry is not None:
         return entry
+    if suffix in (".pt", ".pth"):
+        raise InputError("this is a PyTorch file, whose pickles are never read", place=place, hint=FROM_TORCH)
     known = ", ".join(known_suffixes())
     what = f"the suffix {suffix!r} names no format" if suffix else "the format is not told by a suffix"
     raise InputError(what, place=place, hint=f"known: {known}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attncli.errors import AttnError, InputError, Place
-from attncli.problem.formats.base import FORMATS, FormatEntry, ReadOptions, Source
+from attncli.problem.formats.base import FORMATS, FROM_TORCH, FormatEntry, ReadOptions, Source
 
 
 class Kind(NamedTuple):
@@ -19,7 +19,7 @@ class Kind(NamedTuple):
 
 
 _EXCEL = Kind("an Excel workbook (.xlsx)", "xlsx", "save the sheet as CSV")
-_TORCH = Kind("a PyTorch file, whose pickles are never read", None, "numpy.save(FILE, tensor.numpy()) makes a .npy")
+_TORCH = Kind("a PyTorch file, whose pickles are never read", None, FROM_TORCH)
 _PACKED = "unpack it first"
 _DAMAGED = Kind("a zip archive that is damaged", None, "copy it once more")
 _SIGNATURES = (
@@ -74,7 +74,7 @@ def _kind(data: bytes, source: Source) -> Kind | None:
     if data.startswith(b"PK"):
         return _zipped(data, source)
     if data[8:10] == b'{"' and int.from_bytes(data[:8], "little") < 1 << 40:
-        return Kind("a .safetensors file", "safetensors", "numpy.savez makes a .npz of its arrays")
+        return Kind("a .safetensors file", "safetensors")
     return next((kind for magic, kind in _SIGNATURES if data.startswith(magic)), None)
 
 

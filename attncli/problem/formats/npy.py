@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from attncli.errors import InputError, Place
-from attncli.lazy import np
+from attncli.lazy import Array, np
 from attncli.problem.formats.base import FORMATS, ByRows, Part, ReadOptions, Source, check_room, os_error, placeholder
 from attncli.problem.matrix import Matrix
 
@@ -20,7 +20,7 @@ MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 10_000
 _MOST = (1 << 60) - 1  # elements of 8 bytes that can be counted
 _MOST_BESIDE_0 = 1 << 20
-_MAPPED = 1 << 20  # bytes from which a file is mapped, not read
+MAPPED = 1 << 20  # bytes from which a file is mapped, not read
 _REFUSED = {
     "O": "Python objects (pickle), which are never read",
     "S": "text",
@@ -83,10 +83,8 @@ class Header:
         )
         if not described:
             raise InputError("its header is no description of an array", place=self.place)
-        # No file bounds the other extents of an array without elements, but what is computed from it has them.
         shape = fields["shape"]
-        most = _MOST_BESIDE_0 if 0 in shape else _MOST
-        if math.prod(extent or 1 for extent in shape) > most or min(shape, default=0) < 0 or len(shape) > 32:
+        if not is_countable(shape):
             raise InputError(f"its header claims the shape {_cut(shape)}", place=self.place)
         return dict(fields)
 
@@ -128,11 +126,25 @@ class Header:
         if self.bfloat16 or not array.dtype.isnative:
             check_room(array.size * max(array.itemsize, 8), self.place)
         if self.bfloat16:
-            array = (array.astype(np.uint32) << 16).view(np.float32)
+            array = from_bfloat16(array)
             notes = [f"{self.place}: two-byte values are bfloat16, read as float32"]
         elif not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         return Matrix(array, place=self.place, notes=notes, stored="bfloat16" if self.bfloat16 else None)
+
+
+def is_countable(shape: tuple[int, ...]) -> bool:
+    """Whether a shape that a header claims can be that of an array.
+
+    No file bounds the other extents of an array without elements, but what is computed from it has them.
+    """
+    most = _MOST_BESIDE_0 if 0 in shape else _MOST
+    return math.prod(extent or 1 for extent in shape) <= most and min(shape, default=0) >= 0 and len(shape) <= 32
+
+
+def from_bfloat16(halves: Array) -> Array:
+    """The float32 numbers whose upper two bytes these are."""
+    return (halves.astype(np.uint32) << 16).view(np.float32)
 
 
 def write(stream: BinaryIO, steps: Mapping[str, Part], meta: Mapping[str, Any]) -> None:
@@ -173,7 +185,7 @@ def read(source: Source, options: ReadOptions, name: str | None) -> dict[str, Ma
     try:
         with source.path.open("rb") as stream:
             header = Header(stream, source.path.stat().st_size, place)
-            if header.bytes > _MAPPED:
+            if header.bytes > MAPPED:
                 flat = np.memmap(stream, header.dtype, "r", header.offset, (header.count,)).view(np.ndarray)
             else:
                 flat = np.frombuffer(stream.read(header.bytes), header.dtype, header.count)
