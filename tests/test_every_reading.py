@@ -143,7 +143,8 @@ FEATURES: dict[str, tuple[str, dict[str, Any]]] = {
 # Settings that say how something is read, shown or marked, and not what is computed.
 NOT_COMPUTED = {
     "attention", "tokens", "key_tokens", "separator", "decimal", "header", "labels", "expect", "rounded_inputs", "show",
-    "precision", "rounding", "top", "stats", "format", "title", "name", "problems", "stages", "param", "d_k",
+    "precision", "rounding", "top", "atol", "rtol", "expect_dtype", "stats", "format", "title", "name",
+    "problems", "stages", "param", "d_k",
 }  # fmt: skip
 
 

@@ -33,6 +33,10 @@ def positive(number: float) -> Complaint:
     return "must be a finite number above 0", "leave it out for scores without a cap"
 
 
+def tolerance(number: float) -> Complaint:
+    return None if 0 <= number < math.inf else ("must be 0 or more, and finite", "as 1e-6")
+
+
 def hidden_value(number: float) -> Complaint:
     if math.isfinite(number) or number == -math.inf:
         return None
@@ -396,6 +400,19 @@ _TABLE = (
         "inputs written with a decimal point are known to half a unit only",
         _READ,
         "--rounded-inputs",
+    ),
+    Field(
+        "atol", "number", "how far expected arrays may be off", _SHOW, "--atol", "A", "of their type", check=tolerance
+    ),
+    Field("rtol", "number", "and by which part of each number", _SHOW, "--rtol", "R", "of their type", check=tolerance),
+    Field(
+        "expect_dtype",
+        "choice",
+        "what expected arrays were computed in",
+        _SHOW,
+        "--expect-dtype",
+        default="their own",
+        choices=_fixed("float64", "float32", "float16", "bfloat16"),
     ),
     Field("show", "steps", "steps to show: a,b or all", _SHOW, "--show", "STEPS", "weights,output", common=True),
     Field(

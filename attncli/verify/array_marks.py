@@ -43,7 +43,14 @@ class GivenArray:
 
 
 def mark_array(
-    trace: Trace, given: GivenArray, right: Right, ratio: Array, codes: Array, precision: Precision, heads: int
+    trace: Trace,
+    given: GivenArray,
+    right: Right,
+    ratio: Array,
+    codes: Array,
+    precision: Precision,
+    heads: int,
+    asked: tuple[float, float] | None = None,
 ) -> StepMark:
     """right: of this part alone. ratio: how far each cell is off. heads: how many lie side by side in the columns."""
     columns = trace.layout == "columns"
@@ -65,7 +72,7 @@ def mark_array(
 
     leading = trace.leading_names(given.step)[len(given.index) :]
     array = ArrayMark(
-        tolerance=_tolerance(given, precision, typical),
+        tolerance=_tolerance(given, precision, typical, asked),
         outside=int((codes == WRONG).sum()),
         size=int((codes != BLANK).sum()),
         largest=float(ratio.max(initial=0)),
@@ -94,9 +101,11 @@ def array_remark(mark: StepMark) -> str:
     return told
 
 
-def _tolerance(given: GivenArray, precision: Precision, typical: float) -> str:
+def _tolerance(given: GivenArray, precision: Precision, typical: float, asked: tuple[float, float] | None) -> str:
     """The tolerance in a sentence: its size, and what it is for."""
     taken = f"an array of {given.dtype}"
+    if asked is not None:
+        return f"{taken}; a number may be off by {asked[0]:g} + {asked[1]:g} of its size, as was asked for"
     if given.printed is not None:
         taken = f"taken for {taken} ({given.printed.why})"
     parts = [

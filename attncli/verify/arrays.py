@@ -21,7 +21,7 @@ from attncli.problem.problem import Problem
 from attncli.problem.values import Hand
 from attncli.verify.array_marks import GivenArray, array_remark, mark_array
 from attncli.verify.diagnosis import Diagnosis
-from attncli.verify.precision import Precision, precision_of, type_name
+from attncli.verify.precision import Precision, half_type, precision_of, type_name
 from attncli.verify.printed import Printed
 from attncli.verify.proportion import common_factor
 from attncli.verify.right import Right, right_numbers
@@ -46,7 +46,8 @@ def check_arrays(problem: Problem, hands: Mapping[str, Hand], printed: Mapping[s
     printed: what is known of those that stand in a program's text.
     """
     inputs, rules = problem.arrays(), replace(problem.rules(), dtype="float64")
-    precision = precision_of(problem, [_dtype(hand, printed.get(address)) for address, hand in hands.items()])
+    dtypes = {address: _dtype(problem, hand, printed.get(address)) for address, hand in hands.items()}
+    precision = precision_of(problem, dtypes.values())
     addresses = sorted(hands, key=lambda address: [*NAMED_STEPS].index(parse_address(address)[0]))
     steps = list(dict.fromkeys(parse_address(address)[0] for address in addresses))
     try:
@@ -59,10 +60,10 @@ def check_arrays(problem: Problem, hands: Mapping[str, Hand], printed: Mapping[s
     set_labels(problem, trace)
     result = ArrayCheck(notes=[*trace.notes])
     wrong: GivenArray | None = None
-    for given in _fitted(trace, hands, addresses, printed, result.notes):
+    for given in _fitted(trace, hands, addresses, printed, dtypes, result.notes):
         right = rights[given.step].part(given.index, given.half_unit())
         given = given.filled(right.exact)
-        ratio = right.ratio(given.part)
+        ratio = _asked_ratio(problem, given.part, right)
         if (ratio > 1).any() and _are_cut(rights[given.step], given):
             right = rights[given.step].part(given.index, 2 * given.half_unit())
             ratio = right.ratio(given.part)
@@ -73,7 +74,7 @@ def check_arrays(problem: Problem, hands: Mapping[str, Hand], printed: Mapping[s
         if given.blank is not None:
             codes[given.blank] = BLANK
         heads = trace.heads if given.step == "output" and "W_O" not in inputs else None
-        mark = mark_array(trace, given, right, ratio, codes, precision, heads or 1)
+        mark = mark_array(trace, given, right, ratio, codes, precision, heads or 1, _asked(problem))
         result.marks.append(mark)
         result.notes.append(array_remark(mark))
         factor = common_factor(given.part, right.exact)
@@ -109,7 +110,12 @@ def _times(factor: float) -> str:
 
 
 def _fitted(
-    trace: Trace, hands: Mapping[str, Hand], addresses: Sequence[str], printed: Mapping[str, Printed], notes: list[str]
+    trace: Trace,
+    hands: Mapping[str, Hand],
+    addresses: Sequence[str],
+    printed: Mapping[str, Printed],
+    dtypes: Mapping[str, str],
+    notes: list[str],
 ) -> list[GivenArray]:
     """The arrays in the shapes of their steps, tokens as rows. Raises ShapeError, InputError for all that do not."""
     found, errors = [], list[AttnError]()
@@ -125,7 +131,7 @@ def _fitted(
                 sizes = " x ".join(map(str, array.shape))
                 notes.append(f"{address}: {sizes}, its heads apart; joined for the comparison")
             blank = None if text is None or text.blank is None else _rows(trace, address, text.blank)[0]
-            found.append(GivenArray(address, step, index, part, _dtype(hand, text), text, blank))
+            found.append(GivenArray(address, step, index, part, dtypes[address], text, blank))
         except AttnError as error:
             for inner in error.errors():
                 inner.place = inner.place or hand.matrix.place or hand.place
@@ -144,8 +150,32 @@ def _rows(trace: Trace, address: str, array: Array) -> tuple[Array, bool]:
     return rows.mT if _turned(trace) else rows, False
 
 
-def _dtype(hand: Hand, text: Printed | None) -> str:
-    return type_name(hand.matrix) if text is None else text.dtype
+def _dtype(problem: Problem, hand: Hand, text: Printed | None) -> str:
+    """What an array was computed in: as it is said to be, as its last bits tell, or as it is stored."""
+    said: str | None = problem.options.get("expect_dtype")
+    if said is not None:
+        return said
+    if text is not None:
+        return text.dtype
+    stored = type_name(hand.matrix)
+    wide = hand.matrix.array.dtype.kind == "f" and stored in ("float32", "float64")
+    return (half_type(hand.matrix.array) if wide else None) or stored
+
+
+def _asked(problem: Problem) -> tuple[float, float] | None:
+    """The tolerance that was asked for, absolute and relative; None where the type decides."""
+    absolute, relative = problem.options.get("atol"), problem.options.get("rtol")
+    return None if absolute is None and relative is None else (absolute or 0.0, relative or 0.0)
+
+
+def _asked_ratio(problem: Problem, array: Array, right: Right) -> Array:
+    """How far each number is off, in units of what it may be."""
+    asked = _asked(problem)
+    if asked is None:
+        return right.ratio(array)
+    absolute, relative = asked
+    within = replace(right, relative=np.asarray(relative), absolute=np.asarray(absolute))
+    return within.ratio(array)
 
 
 def _place(trace: Trace, address: str) -> tuple[str, tuple[int, ...]]:

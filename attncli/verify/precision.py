@@ -14,6 +14,8 @@ from attncli.problem.values import Hand
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 _TINY = {"float64": 2.0**-1022, "float32": 2.0**-126, "float16": 2.0**-24, "bfloat16": 2.0**-126}
 
+_TELLING = 8  # numbers, of which fewer tell no type
+
 
 @dataclass(frozen=True)
 class Precision:
@@ -59,6 +61,19 @@ def precision_of(problem: Problem, dtypes: Iterable[str]) -> Precision:
     inputs = [type_name(matrix) for matrix in problem.inputs.values() if isinstance(matrix, Matrix)]
     coarsest = max([*dtypes, *([problem.dtype] if problem.dtype else inputs)], key=UNITS.__getitem__)
     return Precision.named(coarsest, rounded=any(UNITS[name] < UNITS[coarsest] for name in inputs))
+
+
+def half_type(x: Array) -> str | None:
+    """The half precision that numbers saved in a wider type were computed in; None where their last bits tell none.
+
+    Short numbers such as 0.5 fit every type and tell nothing: the last bit of a half type is set in many of its own.
+    """
+    numbers = x[np.isfinite(x) & (x != 0)]
+    for name, bits, narrowed in (("bfloat16", 8, to_bfloat16), ("float16", 11, to_float16)):
+        if numbers.size >= _TELLING and np.array_equal(narrowed(numbers), numbers):
+            last = np.frexp(numbers)[0] * 2.0**bits % 2 == 1
+            return name if 4 * last.sum() >= numbers.size else None
+    return None
 
 
 def to_float16(x: Array) -> Array:

@@ -87,12 +87,16 @@ def test_bfloat16_files(tmp_path: Path) -> None:
     assert any("rounding to bfloat16 (0.00391" in note for note in result.notes)
 
 
-def test_half_precision_has_no_room_in_float32() -> None:
+def test_half_precision_in_float32_is_told_and_has_no_room_beyond_its_own() -> None:
     inputs = random_inputs(1, 8, 64, 16)
     halves = {name: x.astype(np.float16) for name, x in inputs.items()}
     output = kernels.flash(*(halves[name][0] for name in "QKV"), 0.25, ALL)
     assert checked(halves, output=output).verdict == "agrees"
     result = checked({name: x.astype(np.float32) for name, x in halves.items()}, output=output.astype(np.float32))
+    assert result.verdict == "agrees"
+    assert any("an array of float16" in note for note in result.notes)
+    wide = {name: x.astype(np.float32) for name, x in halves.items()}
+    result = check({**wide, "expect": {"output": output.astype(np.float32)}, "expect_dtype": "float32"})
     assert result.verdict == "wrong"
     assert named(result) == ["coarser-type"]
     assert not result.diagnosis[0].exact_match
