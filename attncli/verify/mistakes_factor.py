@@ -9,6 +9,8 @@ from attncli.lazy import Array, np
 from attncli.verify.given import Given
 from attncli.verify.mistakes import Change, Changes, mistake, number
 
+_SURE = 0.05  # of a number: what half its last place may be, for it to show a factor
+
 
 @mistake(
     "constant-factor", at=("scaled", "Q", "K", "V", "scores", "weights", "heads", "output"), simplicity=7, late=True
@@ -19,6 +21,8 @@ def constant_factor(given: Given) -> Changes:
         return
     for step, base in _factored(given):
         start = given.logits if step == "masked" else given[base]
+        if step != given.target and not _is_shown(start):
+            continue
         if step not in given.factors:
             fit = _ratio if step == given.target else _fit
             given.factors[step] = list(dict.fromkeys(fit(given, step, start, at) for at in range(len(start))))
@@ -43,6 +47,14 @@ def _factored(given: Given) -> list[tuple[str, str]]:
     return [(step, base) for step, base in found if base in given or step == "masked"]
 
 
+def _is_shown(logits: Array) -> bool:
+    """Whether a factor of scores shows in several independent numbers: a softmax sees differences within a row alone."""
+    finite = np.where(np.isneginf(logits), np.nan, logits)
+    with np.errstate(all="ignore"):
+        apart = np.nanmax(np.where(np.isnan(finite), -np.inf, finite), axis=-1, keepdims=True) - finite
+    return len(np.unique(np.round(apart[apart > 1e-9], 9))) > 1
+
+
 def _factor_text(given: Given, step: str, factor: float) -> str:
     unexplained = "a factor that nothing in this problem explains"
     if step == "scaled":
@@ -58,12 +70,14 @@ def _factor_text(given: Given, step: str, factor: float) -> str:
 def _ratio(given: Given, step: str, start: Array, at: int) -> float:
     """The factor between the hand's numbers and the right ones (those at `at`): the simplest that fits all cells."""
     x, h, u = given.as_exact(start)[at], given.numbers.value, given.numbers.unit
+    if given.numbers.whole and np.array_equal(x, np.rint(x)):
+        u = np.zeros(u.shape)  # whole numbers of whole ones are no rounded ones
     # Rounded, h stands for half a unit to either side; cut, for what follows up to the next one.
     beyond = np.where(h == 0, 1, np.sign(h)) * u * (1 - 1e-9)
     for below, above in ((h - u / 2, h + u / 2), (np.where(h == 0, -beyond, h), h + beyond)):
         ends = np.stack([below / x, above / x])
         usable = np.isfinite(ends).all(axis=0) & (x != 0) & ~given.numbers.blank
-        if usable.sum() < 2:
+        if (usable & (u / 2 <= _SURE * np.abs(h))).sum() < 2:  # too few digits to show that it is one factor
             return float("nan")
         low, high = float(ends.min(axis=0)[usable].max()), float(ends.max(axis=0)[usable].min())
         if low <= high:

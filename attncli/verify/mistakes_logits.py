@@ -117,13 +117,16 @@ def default_scale(given: Given) -> Changes:
         yield from _scaled(given, d_k**-0.5, f"{done}, not {_right(given)}")
 
 
-@mistake("scale-unasked", at=("scaled",), simplicity=2)
+@mistake("scale-unasked", at=("scaled", "weights"), simplicity=2)
 def scale_unasked(given: Given) -> Changes:
     """The scores were divided by sqrt(d_k), which this problem does not do."""
     d_k = given.widths.get("d_k")
     if d_k and not given.has_scale and "scores" in given:
         text = f"the scores were divided by sqrt(d_k) = {number(d_k**0.5)}, which this problem does not ask for"
-        yield Change({"scaled": given["scores"] * d_k**-0.5}, text)
+        if "masked" in given.written and given.target == "weights":
+            yield Change({"masked": given["masked"] * d_k**-0.5}, text, "weights")
+        else:
+            yield Change({"scaled": given["scores"] * d_k**-0.5}, text)
 
 
 @mistake("scaled-early", at=("scores",), simplicity=6)

@@ -175,3 +175,11 @@ def mask_unasked(given: Given) -> Changes:
         at = given.extent.indices("top-left")
         masked = np.where(at.key <= at.position, given.unmasked, -np.inf)
         yield Change({"masked": masked}, "a causal mask was applied, which this problem does not ask for")
+
+
+@mistake("masked-not-used", at=("weights",), simplicity=2)
+def masked_not_used(given: Given) -> Changes:
+    """The masked scores were written, and the weights made from the scores before the mask."""
+    if "masked" in given.written and given.target == "weights" and given.shown is not None:
+        text = "the mask was put on the scores, but the weights were made from those without it"
+        yield Change({"masked": given.unmasked}, text, "weights")

@@ -144,3 +144,13 @@ def not_normalized(given: Given) -> Changes:
     if entry.of_kernel and given.begin != "weights":
         values = given["kernel"] if "kernel" in given else np.where(np.isneginf(given.logits), 0, given.logits)
         yield Change({"weights": np.where(given.visible, values, 0)}, "the values were not divided by their sum")
+
+
+@mistake("scores-for-weights", at=("heads", "output"), simplicity=3)
+def scores_for_weights(given: Given) -> Changes:
+    """The scores were multiplied by V, where the weights should be."""
+    for name in ("scores", "scaled"):
+        if name in given and "v" in given:
+            shown = given[name] if given.shown is None else np.where(given.shown, given[name], 0)
+            text = f"the output is {given.product(name, 'V')}, not {given.product('weights', 'V')}"
+            yield Change({"weights": shown}, text, given.target)

@@ -213,3 +213,43 @@ def test_nothing_is_earned_by_what_checks_nothing(output: str, tmp_path: Path) -
     step = "output" if "~" in output else "weights"
     result = marked(f"scores: [[0,9]]\nV: [[1,0],[0,1]]\nexpect: {{{step}: {output}}}\n", tmp_path)
     assert Points.read(f"{step}=3").total(result) == 0
+
+
+@pytest.mark.parametrize(
+    ("problem", "mistake", "words"),
+    [
+        ("scores: [[20,10,10]]\nexpect: {weights: [[0.99,0.005,0.005]]}", None, ""),  # one difference shows no factor
+        ("X: [[2,0],[1,1]]\nW_Q: {identity: 2}\nexpect: {Q: [[1,0],[1,0]]}", None, ""),  # nor do halves beside ones
+        ("scaled: [[0.7071,-2,0.7071]]\nexpect: {weights: [[0.47,0.06,0.47]]}", None, ""),
+        (
+            "Q: [[1,1],[0,2]]\nK: [[1,0],[1,1]]\nscore: dot\nmask: causal\n"
+            "expect: {masked: [[1,-inf],[0,2]], weights: [[1,0],[0.196,0.804]]}",
+            "scale-unasked",
+            "divided by sqrt(d_k) = 1.4142, which this problem does not ask for",
+        ),
+        (
+            "scores: [[0,1,2]]\nd_k: 2\nexpect: {scaled: [[0.00,0.71,1.41]], exp: [[1.00,5.13,25.70]]}",
+            "base-10",
+            "powers of 10",
+        ),
+        (
+            "scores: [[1,2],[0,1]]\nmask: causal\n"
+            "expect: {masked: [[1,-inf],[0,1]], weights: [[0.27,0.73],[0.27,0.73]]}",
+            "masked-not-used",
+            "made from those without it",
+        ),
+        (
+            "scores: [[1,2]]\nV: [[1,0],[0,1]]\nexpect: {weights: [[0.27,0.73]], output: [[1,2]]}",
+            "scores-for-weights",
+            "the output is scores V, not weights V",
+        ),
+        # Several numbers with digits enough do show a factor.
+        ("Q: [[1,2],[3,4]]\nK: [[1,0],[0,1]]\nscore: dot\nexpect: {scores: [[3,6],[9,12]]}", "constant-factor", "3"),
+    ],
+)
+def test_what_is_named_is_certain(problem: str, mistake: str | None, words: str, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(f"{problem}\n")
+    found = check(tmp_path / "p.yaml")
+    assert found.verdict == "wrong"
+    assert [each.mistake for each in found.diagnosis][:1] == ([mistake] if mistake else [])
+    assert words in "".join(each.text for each in found.diagnosis)
