@@ -48,7 +48,7 @@ def _factored(given: Given) -> list[tuple[str, str]]:
 
 
 def _is_shown(logits: Array) -> bool:
-    """Whether a factor of scores shows in several independent numbers: a softmax sees differences within a row alone."""
+    """Whether a factor of scores shows in several numbers: a softmax sees only what lies between those of a row."""
     finite = np.where(np.isneginf(logits), np.nan, logits)
     with np.errstate(all="ignore"):
         apart = np.nanmax(np.where(np.isnan(finite), -np.inf, finite), axis=-1, keepdims=True) - finite
