@@ -40,6 +40,8 @@ class Options(TypedDict, total=False):
     bk: Any
     bv: Any
     bo: Any
+    wqkv: Any  # E x 3E, or 3E x E as weight_layout says
+    bqkv: Any
     past_k: Any  # p x d_k, or H x p x d_k
     past_v: Any
     bias: Any  # n x m, or one row of m
@@ -104,6 +106,8 @@ def attend(
 
     layout              "rows" or "columns": whether a token is a row or a column
     wq wk wv wo         weight matrices of `self_attention` and `cross_attention`; wo of each; bq bk bv bo their biases
+    wqkv bqkv           packed weights and biases: E x 3E or 3E x E, or (H + 2G) d wide for grouped heads; wq wk wv wo
+                        may be kernels of three axes (E x H x d, H x d x E), which say how many heads there are
     axes                the order of the axes of Q, K, V, past keys and output: "bthd", "tbd", "thd" ...
     weight_layout       "in-out" (X W) or "out-in" (as framework layers store them)
     heads kv_heads      how many heads Q, K and V are split into

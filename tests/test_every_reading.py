@@ -111,6 +111,7 @@ SETTING: dict[str, dict[str, Any]] = {
     },
     "positions": {"rope": "100:neighbours:width=2", "positions": [0, 2, 3, 7], "key_positions": [3, 1, 0, 2, 9]},
     "alibi": {"alibi": 0.5, "heads": None},
+    "packed": {"W_QKV": numbers(D, 3 * D), "b_QKV": numbers(3 * D), "W_Q": None, "W_K": None, "W_V": None},
     "sink": {"sink": 0.4},
     "decay": {"decay": 0.8},
     "behind": {"bias_k": [numbers(D)], "bias_v": [numbers(D)], "add_zero_attn": True},

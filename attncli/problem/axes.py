@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from attncli.errors import AttnError, UsageError
-from attncli.lazy import Array, np
+from attncli.lazy import Array
 from attncli.pipeline.trace import ORDER
 from attncli.problem.matrix import Matrix
 from attncli.problem.values import Hand, Setting
@@ -131,26 +131,4 @@ def _turned(matrix: Matrix, letters: str, turn: Any) -> Matrix:
     """A Matrix with its axes in another order, its spelling and its places with them."""
     if letters in ("", "td", "btd", ORDER):
         return matrix
-    array, shape = turn(matrix.array, letters), matrix.array.shape
-    cell, spelling = matrix.cell, matrix.spelling
-
-    def place(index: tuple[int, ...]) -> Any:
-        assert cell is not None
-        where = turn(np.arange(array.size).reshape(shape), letters)
-        return cell(tuple(int(i) for i in np.unravel_index(int(where[index]), shape)))
-
-    def spelled() -> list[Any]:
-        assert spelling is not None
-        texts = np.empty(shape, object)
-        texts[...] = spelling()
-        found: list[Any] = turn(texts, letters).tolist()
-        return found
-
-    return replace(
-        matrix,
-        array=array,
-        cell=None if cell is None else place,
-        spelling=None if spelling is None else spelled,
-        row_labels=None,
-        column_labels=None,
-    )
+    return matrix.rearranged(lambda array: turn(array, letters))

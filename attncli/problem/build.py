@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from attncli.pipeline.scores import SCORES
 from attncli.problem.axes import in_order as in_order_of_axes
 from attncli.problem.contradictions import contradictions, infer_attention
 from attncli.problem.matrix import Matrix
+from attncli.problem.packed import Unpacked
 from attncli.problem.problem import Problem
 from attncli.problem.profiles import PROFILES
 from attncli.problem.settings import FIELDS, LATER_STEPS, MATRICES
@@ -46,11 +47,20 @@ def make_problem(*layers: Layer) -> Problem:
     in_rows = "layout" not in settings or settings["layout"].value == "rows"
     settings, axes, odd = in_order_of_axes(settings, profile.axes if profile and in_rows else "")
     errors += odd
+    single = Unpacked(settings, _weight_layout(settings), broken)
+    settings, broken = single.settings, single.broken
+    errors += single.errors
     problem = _assemble(settings, broken)
     problem.axes = axes
     source = next((layer for layer in layers if layer.file), Layer())
     problem.file = source.file
-    problem.notes = [*notes, *_profile_notes(problem, settings), *_reading_notes(problem), *_input_notes(problem)]
+    problem.notes = [
+        *notes,
+        *single.notes,
+        *_profile_notes(problem, settings),
+        *_reading_notes(problem),
+        *_input_notes(problem),
+    ]
     try:
         errors += contradictions(problem, set(settings), broken & {*MATRICES})
         errors += [] if odd or broken & {"layout", "weight_layout", "like", "axes"} else size_errors(problem, broken)
@@ -95,7 +105,6 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
     profile = PROFILES[values["like"]] if values.get("like") in PROFILES else None
     rules: dict[str, Any] = profile.rules() if profile else {}
     layout = values.get("layout", "rows")
-    own = "out-in" if layout == "columns" else "in-out"
     options = {name: values.pop(name) for name in list(values) if FIELDS[name].panel in ("Showing and writing",)}
     options |= {name: values.pop(name) for name in ("separator", "decimal") if name in values}  # of CSV written, too
     for name in ("header", "labels", "stdin_format", "problems", "stages", "axes"):
@@ -109,7 +118,7 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
         inputs=inputs,
         attention=values.pop("attention", None) or infer_attention(given),
         layout=layout,
-        weight_layout=values.pop("weight_layout", None) or rules.get("weight_layout", own),
+        weight_layout=_weight_layout(settings),
         score=score
         if score is not None or given & {*LATER_STEPS}
         else ScoreChoice(rules.get("score") or SCORES.default.name),
@@ -123,8 +132,17 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
             **{name: settings["param"].place for name in aside},  # noqa: C420  (there may be no "param")
             **{name: setting.place for name, setting in settings.items()},
         },
-        **{name: value for name, value in values.items() if name != "layout"},
+        **{name: value for name, value in values.items() if name not in ("layout", "weight_layout")},
     )
+
+
+def _weight_layout(settings: Mapping[str, Setting]) -> str:
+    """How weights are stored: as was said, as the profile has it, or as the layout's formula has them."""
+    if "weight_layout" in settings:
+        return str(settings["weight_layout"].value)
+    if "like" in settings and settings["like"].value in PROFILES:
+        return PROFILES[settings["like"].value].weight_layout
+    return "out-in" if "layout" in settings and settings["layout"].value == "columns" else "in-out"
 
 
 def _not_of_score(

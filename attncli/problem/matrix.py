@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from dataclasses import field, replace
+from typing import Any
 
 from attncli.errors import Place
+from attncli.lazy import Array, np
 from attncli.record import record
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 @record
@@ -24,7 +23,7 @@ class Matrix:
     stored: the type of the numbers in the file where NumPy has none such: bfloat16, which is read as float32.
     """
 
-    array: npt.NDArray[Any]
+    array: Array
     row_labels: list[str] | None = None
     column_labels: list[str] | None = None
     spelling: Callable[[], list[Any]] | None = None
@@ -36,3 +35,31 @@ class Matrix:
     def at(self, index: tuple[int, ...]) -> Place | None:
         """The place of a cell, as exactly as it is known."""
         return self.cell(index) if self.cell is not None else self.place
+
+    def rearranged(self, turn: Callable[[Array], Array]) -> Matrix:
+        """The numbers in another order or shape, or some of them, with their spelling and places, without labels.
+
+        turn: does it to an array of the same shape.
+        """
+        shape, cell, spelling = self.array.shape, self.cell, self.spelling
+
+        def place(index: tuple[int, ...]) -> Place:
+            assert cell is not None
+            where = turn(np.arange(math.prod(shape)).reshape(shape))
+            return cell(tuple(int(i) for i in np.unravel_index(int(where[index]), shape)))
+
+        def spelled() -> list[Any]:
+            assert spelling is not None
+            texts = np.empty(shape, object)
+            texts[...] = spelling()
+            found: list[Any] = turn(texts).tolist()
+            return found
+
+        return replace(
+            self,
+            array=turn(self.array),
+            cell=None if cell is None else place,
+            spelling=None if spelling is None else spelled,
+            row_labels=None,
+            column_labels=None,
+        )

@@ -147,6 +147,8 @@ _TABLE = (
     _matrix("b_K", "bias of the keys' projection; left out: 0", "--bk"),
     _matrix("b_V", "bias of the values' projection; left out: 0", "--bv"),
     _matrix("b_O", "bias of the output's projection; left out: 0", "--bo"),
+    _matrix("W_QKV", "packed weights, E x 3E or 3E x E as the weight layout says, or (H + 2G) d wide", "--wqkv"),
+    _matrix("b_QKV", "packed biases of the same", "--bqkv"),
     _matrix("past_k", "keys of earlier steps, put before K", "--past-k"),
     _matrix("past_v", "values of earlier steps, put before V", "--past-v"),
     _matrix("bias", "added to the scores after scaling; -inf hides a key", "--bias"),

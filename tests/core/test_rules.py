@@ -219,7 +219,7 @@ SIZES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"Q": (2, 3), "K": (4, 3), "V": (5, 3)}, "V is 5 x 3 .*there are 4 keys"),
     ({}, {"scores": (2, 3), "V": (2, 3)}, "V is 2 x 3 .*there are 3 keys"),
     ({}, {"X": (2, 3), "W_Q": (2, 3)}, "W_Q is 2 x 3 .*3 features"),
-    ({}, {"X": (2, 3), "W_Q": (3, 3, 3)}, "W_Q is a 3 x 3 x 3 array, not a matrix"),
+    ({}, {"X": (2, 3), "W_Q": (3, 3, 3, 3)}, "W_Q is a 3 x 3 x 3 x 3 array, not a matrix"),
     ({}, {"X": (2, 3), "b_K": (2,)}, "b_K has 2 numbers, but K has 3"),
     ({}, {"X": (2, 3), "W_O": (2, 3)}, "W_O is 2 x 3 .*3 features"),
     ({}, {"Q": (2, 4, 3), "K": (3, 4, 3)}, "Q 2 x 4 x 3, K 3 x 4 x 3"),
