@@ -148,7 +148,7 @@ def _files(outputs: Outputs, plan: Trace) -> Iterator[str]:
     lines = []
     for output in outputs.files:
         if output.is_drawn:
-            what = "a picture" if output.is_picture else "a document"
+            what = "a page" if output.is_page else "a picture" if output.is_picture else "a document"
             lines.append(drawn_line(output.path, what, outputs.steps_of(output, plan), force=force))
             continue
         matrices = parts(plan, outputs.steps_of(output, plan))

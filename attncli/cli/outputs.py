@@ -10,7 +10,7 @@ from attncli.errors import AttnError, UsageError, nearest, raise_all
 from attncli.pipeline.trace import NAMED_STEPS, parse_address
 from attncli.problem.formats import format_of, writer
 from attncli.problem.values import placed
-from attncli.report.drawn import DOCUMENTS, PICTURES, check_pictures, document, drawn_suffixes, picture
+from attncli.report.drawn import DOCUMENTS, PICTURES, check_pictures, document, drawn_suffixes, look_of_files, picture
 
 if TYPE_CHECKING:
     from attncli.pipeline.trace import Trace
@@ -47,6 +47,11 @@ class Output(NamedTuple):
         """Whether it is a picture or a document, and not read again."""
         return self.is_picture or self.suffix in DOCUMENTS
 
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a page of all steps; of several stages, and of one step, there is but the document."""
+        return self.suffix == ".html" and self.step is None
+
 
 class Outputs:
     """The files that a problem is to leave. Raises UsageError for paths that name no file, or the same one twice."""
@@ -67,7 +72,7 @@ class Outputs:
                 needed.append("weights")
             elif not output.several:
                 needed.append("output" if "output" in ends else ends[0])
-            elif output.is_drawn and show is None:
+            elif output.is_drawn and not output.is_page and show is None:
                 needed += ends
             elif show is None or "all" in show:
                 return None
@@ -94,6 +99,11 @@ class Outputs:
         notes: list[str] = []
         written = {output: self.steps_of(output, trace) for output in self.files}
         for output, steps in written.items():
+            if output.is_page:
+                from attncli.report.page import page
+
+                contents[str(output.path)] = page(trace, steps, look_of_files(self.problem.options))
+                continue
             with placed(f"-o {output.path}"):
                 if output.is_drawn:
                     contents[str(output.path)], told_of_it = drawn(output, trace, steps, self.problem)
@@ -129,7 +139,7 @@ class Outputs:
             return ["weights"]
         if not output.several:
             return ["output" if "output" in trace else "weights"]
-        if output.is_drawn and show is None:
+        if output.is_drawn and not output.is_page and show is None:
             return default_steps(trace)
         return trace.names(on_request=True) if show is None or "all" in show else show
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from attncli.arithmetic.terms import MADE
@@ -49,8 +49,8 @@ def weight_groups(row: Row, head: int, key: int | None) -> list[Group]:
     used = _used(row, head, {"query": [0], "key": keys})
     groups = [_given_group(row, entry, head, used) for entry in _told(row, "data", "query", "key")]
     for entry in _told(row, "logits", "shares"):
-        group = _logits(row, entry, head, keys) if entry.line == "logits" else _shares(row, entry, head, keys)
-        groups.append(group)
+        cells = _logits(row, entry, head, keys) if entry.line == "logits" else _shares(row, entry, head, keys)
+        groups.append(_group(row, entry, cells))
     return [group for group in groups if group.lines]
 
 
@@ -66,6 +66,29 @@ def output_groups(row: Row, head: int) -> list[Group]:
 def joined_groups(row: Row) -> list[Group]:
     """The output that is made of all heads."""
     return [_whole_row(row, entry, 0) for entry in _told(row, "output") if not entry.per_head]
+
+
+def every_line(row: Row, head: int, steps: Container[str]) -> Iterator[Line]:
+    """Each number of these steps that is computed for a query in one head, from its scores to its output."""
+    keys = range(row.shape.m)
+    for entry in _told(row, "logits", "shares", "output"):
+        if entry.name not in steps:
+            continue
+        if entry.line == "logits":
+            yield from _lines(row, entry, _logits(row, entry, head, keys))
+        elif entry.line == "shares":
+            yield from _lines(row, entry, _shares(row, entry, head, keys))
+        elif entry.per_head or head == 0:
+            yield from _lines(row, entry, [(cell, "") for cell in _cells(row, entry, head, ())])
+
+
+def every_given_line(row: Row, steps: Container[str]) -> Iterator[Line]:
+    """Each number of these steps that is computed among data, queries, keys and values, of all sequences."""
+    for entry in _told(row, "data", "query", "key", "value"):
+        if entry.name not in steps:
+            continue
+        cells = (Cell(entry.name, index) for index in np.ndindex(*row.whole.numbers[entry.name].shape))
+        yield from _lines(row, entry, [(cell, "") for cell in cells if row.is_computed(cell)])
 
 
 def _told(row: Row, *lines: StepLine) -> Iterator[Step]:
@@ -132,23 +155,23 @@ def _given_group(row: Row, entry: Step, head: int, used: dict[str, set[Cell]]) -
 # -- scores and weights ----------------------------------------------------------------------------------------------
 
 
-def _logits(row: Row, entry: Step, head: int, keys: Iterable[int]) -> Group:
+def _logits(row: Row, entry: Step, head: int, keys: Iterable[int]) -> list[tuple[Cell, str]]:
     """What a step changes; a number that it only repeats is not told."""
     told = [cell for cell in _cells(row, entry, head, keys) if not row.is_repeated(cell)]
-    return _group(row, entry, [(cell, _hidden_by(row, head, cell) if entry.hides else "") for cell in told])
+    return [(cell, _hidden_by(row, head, cell) if entry.hides else "") for cell in told]
 
 
-def _shares(row: Row, entry: Step, head: int, keys: Iterable[int]) -> Group:
+def _shares(row: Row, entry: Step, head: int, keys: Iterable[int]) -> list[tuple[Cell, str]]:
     """The weights, and what they are made of."""
     cells = _cells(row, entry, head, keys if not entry.on_request else range(row.shape.m))
     if _of_head(row["empty"], row, head).any():
         words = f"sees no key (--empty-rows {row.config.empty_rows})"
-        return _group(row, entry, [] if entry.on_request else [(cell, words) for cell in cells])
+        return [] if entry.on_request else [(cell, words) for cell in cells]
     if not entry.is_pairs:
-        return _group(row, entry, [(cell, "") for cell in cells])
+        return [(cell, "") for cell in cells]
     counts = _of_head(row["contributing"], row, head)
     seen = [(cell, "" if counts[cell.index[-1]] else "hidden") for cell in cells]
-    return _group(row, entry, [(cell, words) for cell, words in seen if not (words and entry.on_request)])
+    return [(cell, words) for cell, words in seen if not (words and entry.on_request)]
 
 
 def _whole_row(row: Row, entry: Step, head: int) -> Group:
@@ -184,8 +207,11 @@ def _hidden_by(row: Row, head: int, cell: Cell) -> str:
 
 def _group(row: Row, entry: Step, cells: list[tuple[Cell, str]]) -> Group:
     shown = cells if len(cells) <= _LINES else cells[:_FIRST]
-    lines = [_line(row, entry, cell, words) for cell, words in shown]
-    return Group(entry.told_as, entry.formulas(row.plain), lines, len(cells) - len(shown))
+    return Group(entry.told_as, entry.formulas(row.plain), _lines(row, entry, shown), len(cells) - len(shown))
+
+
+def _lines(row: Row, entry: Step, cells: list[tuple[Cell, str]]) -> list[Line]:
+    return [_line(row, entry, cell, words) for cell, words in cells]
 
 
 def _line(row: Row, entry: Step, cell: Cell, words: str) -> Line:
