@@ -61,6 +61,7 @@ class Options(TypedDict, total=False):
     bias_k: Any
     bias_v: Any
     add_zero_attn: bool | None
+    average_heads: bool | None
     relative: Any
     scores: Any  # n x m, or H x n x m: the problem begins there; likewise the next four
     kernel: Any
@@ -122,6 +123,7 @@ def attend(
     sink                a logit in the denominator of each row, one or one a head
     decay               gamma: the scores times gamma^|i - j|; one, one a head, or "retention"
     bias_k bias_v add_zero_attn    a key and its value, and one of zeros, behind all others, seen by every query
+    average_heads       also the mean of the weights over the heads, the step `average`
     scale temperature   S multiplies the scores; T divides them, on top of the default scale
     softcap bias        c tanh(s / c); what is added to the scores, n x m
     mask                "causal", ("window", [2, 0]), {"keep": array}, {"block": array}, a list of such; or

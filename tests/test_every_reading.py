@@ -114,6 +114,7 @@ SETTING: dict[str, dict[str, Any]] = {
     "packed": {"W_QKV": numbers(D, 3 * D), "b_QKV": numbers(3 * D), "W_Q": None, "W_K": None, "W_V": None},
     "sink": {"sink": 0.4},
     "decay": {"decay": 0.8},
+    "average": {"average_heads": True, "heads": 2},
     "behind": {"bias_k": [numbers(D)], "bias_v": [numbers(D)], "add_zero_attn": True},
     "zeros behind": {"add_zero_attn": True, "mask": ["causal"], "bias": numbers(N, M)},
     "retention": {"decay": "retention", "heads": 2, "normalizer": "none", "mask": ["causal"]},
@@ -207,21 +208,22 @@ def load_dict(problem: dict[str, Any]) -> Any:
 
 
 def blocks_of_rows(problem: dict[str, Any], trace: Trace, rtol: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = problem.get("both_ways") or problem.get("average_heads")  # these need all heads, or all queries, at once
     with monkeypatch.context() as patch:
         large_from(patch, 1)
         small = [step for step in ("output", "heads", "lse") if step in trace]
-        if not problem.get("both_ways"):
+        if not whole:
             same(trace, run(problem, steps=small), small, rtol)
-    if problem.get("both_ways") or "weights" in problem:
+    if whole or "weights" in problem:
         return
     pairs = [step for step in trace.names() if NAMED_STEPS[step].is_pairs]
     blocks = stream(load_dict(problem), pairs)
-    whole = {step: np.full(trace.rows(step).shape, np.nan) for step in pairs}
+    filled = {step: np.full(trace.rows(step).shape, np.nan) for step in pairs}
     for unit, found in blocks:
         for step in pairs:
-            whole[step][unit.index][unit.start : unit.stop] = found[step]
+            filled[step][unit.index][unit.start : unit.stop] = found[step]
     for step in pairs:
-        np.testing.assert_allclose(whole[step], trace.rows(step), rtol=rtol, atol=rtol, err_msg=f"blocks: {step}")
+        np.testing.assert_allclose(filled[step], trace.rows(step), rtol=rtol, atol=rtol, err_msg=f"blocks: {step}")
 
 
 def ends_at_the_numbers(problem: dict[str, Any], trace: Trace) -> None:

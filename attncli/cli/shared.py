@@ -288,6 +288,7 @@ def _results(problem: Problem) -> dict[str, bool]:
         "output": valued,
         "weights_back": problem.both_ways,
         "output_back": problem.both_ways and valued,
+        "average": bool(problem.more.get("average_heads")),
     }
 
 

@@ -46,7 +46,7 @@ def is_known(at: State) -> bool:
         and at.normalizer.default
         and np.isneginf(config.mask_value)
         and abs(config.softcap or 0) <= ENORMOUS_CAP
-        and not config.both_ways
+        and not at.line("back")
         and at.has("V")
         and all(STEPS.find(name).fast for name in steps)
         and not (named_biases(at) or has_vectors(at))

@@ -101,7 +101,7 @@ class Plan:
     @property
     def may_go_by_blocks(self) -> bool:
         """Whether there are so many scores, all of which go by blocks of rows."""
-        return not self.config.both_ways and self.at.begin != "weights" and self.scores >= attending.LARGE
+        return not self.at.line("back") and self.at.begin != "weights" and self.scores >= attending.LARGE
 
     @property
     def by_blocks(self) -> bool:

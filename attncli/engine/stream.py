@@ -57,7 +57,7 @@ class Stream:
         return index if self.blocked.shape.heads is not None else index[:-1]
 
     def _check(self, neither: set[str]) -> None:
-        if neither or self.blocked.at.config.both_ways or self.blocked.at.begin == "weights":
+        if neither or self.blocked.at.line("back") or self.blocked.at.begin == "weights":
             raise InputError(
                 f"{', '.join(sorted(neither)) or 'this problem'} cannot be computed by blocks of rows",
                 hint="leave the choice of steps to attend()",

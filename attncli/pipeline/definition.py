@@ -7,5 +7,6 @@ from attncli.pipeline import norms  # isort: skip
 from attncli.pipeline import positions  # isort: skip
 from attncli.pipeline import logits  # isort: skip
 from attncli.pipeline import shares  # isort: skip
+from attncli.pipeline import averages  # isort: skip
 
-__all__ = ["logits", "norms", "positions", "projections", "shares"]
+__all__ = ["averages", "logits", "norms", "positions", "projections", "shares"]

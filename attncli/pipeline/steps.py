@@ -45,6 +45,7 @@ class Step(Entry):
     settings: the names of those settings that it is made by; setting: one, or several, that it brings along itself.
     made_from: the steps, or lines, that it is made from, where that is not the step before it in its line.
     begins: whether a problem may begin there. comes_of: what brings it about.
+    expected_as: the step whose expected numbers are meant for this one, where its setting is given.
     """
 
     line: Line
@@ -62,6 +63,7 @@ class Step(Entry):
     per_head: bool = False
     hides: bool = False
     begins: bool = False
+    expected_as: str = ""
     comes_of: str = ""
     settings: tuple[str, ...] = ()
     setting: Setting | tuple[Setting, ...] | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from attncli.errors import AttnError, Place, raise_all
 from attncli.pipeline.scores import SCORES
+from attncli.pipeline.steps import STEPS, parse_address
 from attncli.problem.axes import in_order as in_order_of_axes
 from attncli.problem.contradictions import contradictions, infer_attention
 from attncli.problem.matrix import Matrix
@@ -18,7 +19,7 @@ from attncli.problem.settings import FIELDS, LATER_STEPS, MATRICES
 from attncli.problem.sizes import size_errors
 from attncli.problem.values import ScoreChoice, Setting, StageRef
 from attncli.record import record
-from attncli.registry import SETTINGS
+from attncli.registry import SETTINGS, brought
 
 
 @record
@@ -61,6 +62,7 @@ def make_problem(*layers: Layer) -> Problem:
         *_reading_notes(problem),
         *_input_notes(problem),
     ]
+    problem.notes += _meant_for_others(problem)
     try:
         errors += contradictions(problem, set(settings), broken & {*MATRICES})
         errors += [] if odd or broken & {"layout", "weight_layout", "like", "axes"} else size_errors(problem, broken)
@@ -203,6 +205,20 @@ def _input_notes(problem: Problem) -> list[str]:
     ]
     absent = left_out(problem)
     return told + ([f"{' and '.join(absent)} left out: the identity"] if absent else [])
+
+
+def _meant_for_others(problem: Problem) -> list[str]:
+    """Expected numbers of a step that are meant for another are moved there; gives what is told of it."""
+    told = []
+    for step in STEPS.named():
+        if not step.expected_as or not any(problem.more.get(setting.name) for setting in brought(step)):
+            continue
+        meant = [address for address in problem.expect if parse_address(address)[0] == step.expected_as]
+        if meant and step.name not in problem.expect:
+            moved = {address: address.strip().replace(step.expected_as, step.name, 1) for address in meant}
+            problem.expect = {moved.get(address, address): hand for address, hand in problem.expect.items()}
+            told.append(f"the expected {step.expected_as} are marked as {step.name}: {step.about}")
+    return told
 
 
 def left_out(problem: Problem) -> list[str]:

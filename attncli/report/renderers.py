@@ -11,7 +11,7 @@ from attncli.registry import Entry, Registry
 from attncli.report.look import Look
 from attncli.report.sheet import Sheet, sheets
 
-RESULTS = ("weights", "output", "weights_back", "output_back")
+RESULTS = ("weights", "output", "weights_back", "output_back", "average")
 
 
 @dataclass(kw_only=True, eq=False)

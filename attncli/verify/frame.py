@@ -28,6 +28,11 @@ JOINED = ("X", "Y", "Q", "K", "V", "output", "output_back", "past_k", "past_v")
 # Each step from the scores on is made from the last of those before it that the problem has.
 
 
+def is_of_all_heads(step: str) -> bool:
+    """Whether a step is a table of queries and keys that has no axis of heads."""
+    return step in NAMED_STEPS and NAMED_STEPS[step].is_pairs and not NAMED_STEPS[step].per_head
+
+
 class Frame:
     """The facts of a problem that is marked. Everything is computed in double precision, whatever `dtype` says.
 
@@ -80,7 +85,7 @@ class Frame:
         return 2 if self._is_joined(step) else 2 + (self.trace.heads is not None)
 
     def _is_joined(self, step: str) -> bool:
-        return step in JOINED and (self.joined or step.startswith("output"))
+        return is_of_all_heads(step) or (step in JOINED and (self.joined or step.startswith("output")))
 
     def split(self, name: str, array: Array) -> Array:
         """Q, K or V, a matrix of its own for each query head."""

@@ -114,7 +114,7 @@ class Magnitudes:
         odd = any(not plan.is_small(step) and not NAMED_STEPS[step].is_pairs for step in needed)
         return (
             odd
-            or self.rules.both_ways
+            or bool(self.at.line("back"))
             or self.at.begin == "weights"
             or math.prod(self.at.shape.shape) < attending.LARGE
         )
@@ -127,7 +127,7 @@ class Magnitudes:
             x = trace.rows(step)
             return np.broadcast_to(x[..., None, :, :] if shape.heads is None else x, shape.shape)
 
-        tables = {step: table(step) for step in needed if NAMED_STEPS[step].is_pairs}
+        tables = {step: table(step) for step in needed if NAMED_STEPS[step].is_pairs and NAMED_STEPS[step].per_head}
         for index in np.ndindex(*lead):
             yield Unit(index, 0, n), {step: table[index] for step, table in tables.items()}
 

@@ -15,6 +15,7 @@ from attncli.pipeline.heads import join_heads
 from attncli.pipeline.masks import ScoreShape
 from attncli.pipeline.steps import STEPS
 from attncli.pipeline.trace import Trace
+from attncli.verify.frame import is_of_all_heads
 from attncli.verify.magnitudes import Magnitudes, size_of
 from attncli.verify.precision import Precision
 
@@ -114,10 +115,13 @@ class _Bounds:
     def _of_scores(self, step: str, exact: Array) -> Right:
         """Scores and what is made of them, up to the weights: the error of dot products, then of e^s."""
         u, v, tiny, m = self.precision.u, self.precision.v, self.precision.tiny, self.at.shape.m
-        shape = exact.shape[:-2] if exact.ndim - 2 < len(self.sizes.lead) else None
-        raw, scaled = (x if shape is None else x.max(axis=tuple(range(len(self.sizes.lead) - len(shape))))
-                       for x in (self._off(self.sizes.raw_largest), self._off(self.sizes.largest)))  # fmt: skip
-        largest = self.sizes.largest if shape is None else self.sizes.largest.max()
+        raw, scaled = self._off(self.sizes.raw_largest), self._off(self.sizes.largest)
+        largest: Array | float = self.sizes.largest
+        if is_of_all_heads(step) and self.at.shape.heads is not None:
+            raw, scaled, largest = (x.max(axis=-3) for x in (raw, scaled, self.sizes.largest))
+        elif exact.ndim - 2 < len(self.sizes.lead):
+            missing = tuple(range(len(self.sizes.lead) - exact.ndim + 2))
+            raw, scaled, largest = raw.max(axis=missing), scaled.max(axis=missing), self.sizes.largest.max()
         if self.sizes.as_scores and self.at.score is not None and self.at.score.kernel == "value":
             # The logarithm of what is nearly 0 is off by more.
             raw, scaled = (off * (1 + np.minimum(np.exp(-exact), 1e12)) for off in (raw, scaled))

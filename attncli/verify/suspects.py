@@ -19,7 +19,7 @@ from attncli.pipeline.masks import ScoreShape
 from attncli.problem.problem import Problem
 from attncli.verify import mistakes_precision  # noqa: F401  (it registers its own)
 from attncli.verify.diagnosis import Diagnosis
-from attncli.verify.frame import JOINED
+from attncli.verify.frame import JOINED, is_of_all_heads
 from attncli.verify.mistakes import MISTAKES
 from attncli.verify.right import Right
 from attncli.verify.rows import Index, RowsExtent, RowsGiven, rows_given
@@ -61,7 +61,7 @@ class Suspects:
         self.rules = replace(rules, dtype=dtype, empty_rows="zero" if rules.empty_rows == "error" else rules.empty_rows)
         self.inputs = {name: array.astype(dtype, copy=False) for name, array in inputs.items()}
         self.given, self.right, self.ratio = given, right, ratio
-        own = 2 if extent.heads is None or step in JOINED else 3
+        own = 2 if extent.heads is None or step in JOINED or is_of_all_heads(step) else 3
         self.leading = given.shape[: given.ndim - own]
 
     def found(self) -> list[Diagnosis]:
