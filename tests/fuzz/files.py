@@ -39,7 +39,7 @@ class Files(Options):
         """A .npy, .npz or .safetensors, whole or with bytes changed."""
         shape = self.pick((2, 2), (3, 2), (2,), (), (1, 2, 2), (2, 1, 2, 2), (0, 2), (2, 0), (3, 3))
         dtype = self.pick("f8", "f4", "f2", "i8", "u1", "?", ">f8", "c8", "U3", "O")
-        array = (np.random.default_rng(self.chance.getrandbits(32)).normal(size=shape) * 2).astype(dtype)
+        array = np.asarray(np.random.default_rng(self.chance.getrandbits(32)).normal(size=shape) * 2).astype(dtype)
         stream = io.BytesIO()
         if self.often(0.4):
             np.savez(stream, Q=array, K=array, allow_pickle=True)

@@ -50,7 +50,7 @@ def test_a_seed_gives_the_same_cases_and_each_survives_its_file(tmp_path: Path) 
         (Outcome(2, "", "", [], 0, ""), "silent"),
         (Outcome(0, "\x1b[31m", "", [], 0, ""), "raw control character"),
         (Outcome(0, "", "", ["a.py:3: overflow"], 0, ""), "warning"),
-        (Outcome(0, "q1  nan", "", [], 0, ""), "NaN without a note"),
+        (Outcome(0, "│ q1 │ nan │", "", [], 0, ""), "NaN without a note"),
         (Outcome(0, "", "", [], 11, ""), "slow"),
     ],
 )
