@@ -15,7 +15,7 @@ from attncli.errors import Place, UsageError, unknown
 from attncli.extensions import installed
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Setting:
     """What a user can say to an entry: from it come an option, a key of problem files, a Python keyword, the schema.
 
@@ -44,7 +44,7 @@ class Setting:
 SETTINGS: dict[str, Setting] = {}
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Entry:
     """One registered function, with what is told about it. formula: as text; latex: the same drawn."""
 

@@ -185,24 +185,25 @@ class LazyCommand(TyperCommand):
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         if extra.get("resilient_parsing") or self.tells or not _TELLS.isdisjoint(args):
             installed()
+            return self._context(info_name, args, None, parent, extra)
         try:
-            return self._context(info_name, list(args), parent, extra)
+            return self._context(info_name, args, list(args), parent, extra)
         except typer.Exit:
             raise
-        except Exception as error:
-            if type(error).__name__ == "NoSuchOption" and installed():
-                return self._context(info_name, list(args), parent, extra)
-            raise
+        except Exception as error:  # told, and looked for among what is installed, with every option that there is
+            if type(error).__name__ == "NoSuchOption":
+                installed()
+            return self._context(info_name, args, None, parent, extra)
 
-    def _context(self, info_name: Any, args: list[str], parent: Any, extra: dict[str, Any]) -> Any:
+    def _context(self, info_name: Any, args: Any, said: list[str] | None, parent: Any, extra: dict[str, Any]) -> Any:
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         command = import_module(self.module).command
         if hasattr(command, "options"):
             from attncli.cli.options import with_options
 
-            command = with_options(command)
+            command = with_options(command, said)
         alone.command(self.name, cls=PanelCommand)(command)
-        return typer.main.get_command(alone).make_context(info_name, args, parent, **extra)
+        return typer.main.get_command(alone).make_context(info_name, list(args), parent, **extra)
 
 
 def _loaded(arguments: list[str]) -> list[str]:

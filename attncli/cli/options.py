@@ -28,29 +28,52 @@ def problem_options(*, only: Iterable[str] | None = None) -> Callable[[Callable[
     return decorate
 
 
-def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with the options of the table as it is now, so that what was registered since is among them."""
-    if not hasattr(command, "options"):
-        return command
-    names = FIELDS if command.options is None else command.options
+def with_options(command: Callable[..., Any], said: list[str] | None = None) -> Callable[..., Any]:
+    """The command with the options of the table as it is now, so that what was registered since is among them.
+
+    said: the command line. Options that it does not hold are not made, which would take Typer a tenth of what a small
+    problem takes; the command gets them as not given.
+    """
+    names = FIELDS if command.options is None else command.options  # type: ignore[attr-defined]
     fields = [FIELDS[name] for name in names if FIELDS[name].flag]
-    vars(command).pop("__signature__", None)
+    made = [field for field in fields if said is None or _is_said(field, said)]
+    silent = {field.name: _default(field) for field in fields}
+
+    def called(**given: Any) -> Any:
+        return command(**{**silent, **given})
+
     signature = inspect.signature(command, eval_str=True)
     own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    command.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*own, *(_parameter(field) for field in fields)]
+    called.__doc__ = command.__doc__
+    called.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*own, *(_parameter(field) for field in made)]
     )
-    return command
+    return called
+
+
+def _is_said(field: Field, said: list[str]) -> bool:
+    """Whether the command line may hold the option; Typer decides whether it does."""
+    names = _names(field)
+    return any(word.startswith(names) for word in said)
+
+
+def _names(field: Field) -> tuple[str, ...]:
+    """What the option may be called by."""
+    flag = field.flag or ""
+    if field.kind == "switch":
+        return flag, f"--no-{field.name}"
+    return (flag, "--output") if flag == "-o" else (flag,)
+
+
+def _default(field: Field) -> bool | None:
+    return False if field.kind == "flag" else None
 
 
 def _parameter(field: Field) -> inspect.Parameter:
-    is_bool = field.kind in ("flag", "switch")
-    flag = f"{field.flag}/--no-{field.name}" if field.kind == "switch" else field.flag or ""
-    names = [flag, *(["--output"] if field.flag == "-o" else [])]
     option = typer.Option(
-        *names,
+        *(["/".join(_names(field))] if field.kind == "switch" else _names(field)),
         help=_help(field),
-        metavar=None if is_bool else _metavar(field),
+        metavar=None if field.kind in ("flag", "switch") else _metavar(field),
         show_default=False,
         rich_help_panel=field.panel,
         autocompletion=_completion(field),
@@ -58,9 +81,11 @@ def _parameter(field: Field) -> inspect.Parameter:
     annotation: Any = {"flag": bool, "switch": bool | None}.get(
         field.kind, list[str] | None if field.repeatable else str | None
     )
-    default = False if field.kind == "flag" else None
     return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, option]
+        field.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=_default(field),
+        annotation=Annotated[annotation, option],
     )
 
 

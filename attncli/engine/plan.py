@@ -64,7 +64,7 @@ def is_small(name: str) -> bool:
     return not entry.is_pairs and entry.line not in ("back",) and name != "sum"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Plan:
     """What is known of an attention before anything is computed.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attncli.pipeline.state import State
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class BiasEntry(Entry):
     """A bias as it is registered: function(at, indices, argument) -> table. setting: how it is asked for.
 

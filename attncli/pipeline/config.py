@@ -15,7 +15,7 @@ from attncli.pipeline.scores import ScoreSpec
 EMPTY_ROWS = ("zero", "nan", "uniform", "error")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class AttentionConfig:
     """The rules of one attention.
 

@@ -15,7 +15,7 @@ from attncli.pipeline.together import bound_together
 SIGNS = {"and": " & ", "or": " | "}
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class JoinedSpec(MaskSpec):
     """Masks joined by and, or, not (its name); one alignment for all of them."""
 

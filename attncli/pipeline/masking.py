@@ -16,7 +16,7 @@ from attncli.pipeline.together import all_of, bound_together, check_lengths, pla
 from attncli.registry import Entry, Registry, check_call
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class MaskEntry(Entry):
     """A mask as it is registered: function(shape, argument) -> predicate on `ScoreIndices`.
 
@@ -47,7 +47,7 @@ mask = MASKS
 ALIGNMENTS = ("top-left", "bottom-right", "lengths")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ScoreIndices:
     """Where scores lie: index arrays that broadcast to the part of (*batch, H, n, m) that is asked for.
 
@@ -77,7 +77,7 @@ class ScoreIndices:
         )
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ScoreShape:
     """The sizes of the scores: batch axes, H heads (None without), n queries, m keys.
 
@@ -120,7 +120,7 @@ class ScoreShape:
         return ScoreIndices(sequence, head, query, np.arange(self.m), query + offset)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class MaskSpec:
     """A mask with its arguments, as it was asked for; `bind` makes it for given sizes."""
 

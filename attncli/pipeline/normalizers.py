@@ -15,7 +15,7 @@ from attncli.lazy import Array, np
 from attncli.registry import Entry, Registry, check_call
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class NormalizerEntry(Entry):
     """A normalizer as it is registered: function(logits, over) -> weights.
 

@@ -36,7 +36,7 @@ def empty_queries(empty: Array, rule: str, shape: ScoreShape) -> str:
     return f"{what}: {got} (--empty-rows {rule})"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class NonFinite:
     """Scores that count and are NaN or +inf: the indices of some, (*batch, H, query, key), and how many there are.
 

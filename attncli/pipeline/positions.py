@@ -24,7 +24,7 @@ from attncli.registry import Setting
 _SPELLED = "10000, 10000:neighbours, 10000:width=64, 10000:linear=4, 10000:ntk=4 or 10000:yarn=4,2048"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Rotary:
     """theta: the base of the frequencies. neighbours: pairs are (0, 1), (2, 3) ..., else (0, D/2), (1, D/2 + 1) ...
 

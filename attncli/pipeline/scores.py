@@ -19,7 +19,7 @@ from attncli.registry import Entry, Registry, check_call
 Kernel = Literal["value", "log"] | None
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class ScoreEntry(Entry):
     """A score as it is registered: function(q, k, *, parameters) -> (..., n, m).
 
@@ -49,7 +49,7 @@ def words_of(parameter: str) -> Collection[str]:
     return next((entry.words[parameter] for entry in SCORES if parameter in entry.words), ())
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ScoreSpec:
     """A score function with its parameters filled in."""
 

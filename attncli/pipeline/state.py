@@ -27,7 +27,7 @@ from attncli.pipeline.steps import STEPS, Line, Step
 _UPSTREAM = ("query", "key", "logits", "shares")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Partly:
     """What somebody wrote of a step: numbers where `written`; elsewhere the step is computed."""
 
@@ -35,7 +35,7 @@ class Partly:
     written: Array
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class HeadLayout:
     """Where the heads lie. joined: in the features of Q, K and V. heads: how many query heads, None without any;
     key_heads: how many key heads.

@@ -31,7 +31,7 @@ def always(at: State) -> bool:
     return True
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Step(Entry):
     """One step of the pipeline: function(at) gives its numbers from those of a `State`.
 

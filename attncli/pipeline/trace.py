@@ -51,7 +51,7 @@ class Held(NamedTuple):
     of: int
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Trace:
     """The steps of one attention and what was assumed.
 

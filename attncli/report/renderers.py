@@ -14,7 +14,7 @@ from attncli.report.sheet import Sheet, sheets
 RESULTS = ("weights", "output", "weights_back", "output_back", "average")
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class RendererEntry(Entry):
     """A format of results: function(trace, steps, look) gives pieces of text.
 

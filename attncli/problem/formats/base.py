@@ -22,7 +22,7 @@ from attncli.registry import Entry, Registry
 Part = Matrix
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class FormatEntry(Entry):
     """A format of files, one module of this folder: function(source, options, name) -> dict[str, Matrix] reads it.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +11,7 @@ from typing import Any, BinaryIO
 
 from attncli.errors import AttnError, InputError, Place, raise_all
 from attncli.escapes import shown
-from attncli.lazy import pattern
+from attncli.lazy import lazy_module, pattern
 from attncli.ledger import is_input
 from attncli.problem.formats.base import os_error
 from attncli.problem.formats.temporary import Temporary, clear
@@ -28,6 +27,8 @@ class Together:
     def __init__(self, write: Callable[[Mapping[str, BinaryIO]], None]) -> None:
         self.write = write
 
+
+json = lazy_module("json")
 
 Content = bytes | Callable[[BinaryIO], None] | Together
 

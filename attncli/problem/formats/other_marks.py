@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator
 
 from attncli.errors import AttnError, InputError
+from attncli.lazy import lazy_module
 from attncli.problem.formats.base import ReadOptions
 from attncli.problem.formats.cells import BLANKS
 from attncli.problem.matrix import Matrix
+
+shlex = lazy_module("shlex")
 
 Read = Callable[[bytes, str, ReadOptions, str | None], Matrix]
 

@@ -7,17 +7,18 @@ gap. Source: the description of the format, https://github.com/huggingface/safet
 from __future__ import annotations
 
 import io
-import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, TypeGuard
 
 from attncli.errors import InputError, Place, unknown
-from attncli.lazy import Array, np
+from attncli.lazy import Array, lazy_module, np
 from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source, check_room, os_error, placeholder
 from attncli.problem.formats.npy import MAPPED, from_bfloat16, is_countable
 from attncli.problem.matrix import Matrix
+
+json = lazy_module("json")
 
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
