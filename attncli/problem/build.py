@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attncli.errors import AttnError, Place, raise_all
@@ -18,11 +18,10 @@ from attncli.problem.profiles import PROFILES
 from attncli.problem.settings import FIELDS, LATER_STEPS, MATRICES
 from attncli.problem.sizes import size_errors
 from attncli.problem.values import ScoreChoice, Setting, StageRef
-from attncli.record import record
 from attncli.registry import SETTINGS, brought
 
 
-@record
+@dataclass(eq=False, repr=False)
 class Layer:
     """Settings of one source by field name, what was wrong there, and the fields that could not be understood.
 

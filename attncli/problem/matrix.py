@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attncli.errors import Place
 from attncli.lazy import Array, np
-from attncli.record import record
 
 
-@record
+@dataclass(eq=False, repr=False)
 class Matrix:
     """An array with its origin.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from attncli.engine.attending import attend as compute
@@ -21,7 +21,6 @@ from attncli.pipeline.trace import ORDER, Trace, wanted
 from attncli.problem.matrix import Matrix
 from attncli.problem.settings import LATER_STEPS
 from attncli.problem.values import Hand, MaskChoice, ScoreChoice, StageRef, placed
-from attncli.record import record
 
 if TYPE_CHECKING:
     from attncli.engine.plan import Plan
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from attncli.pipeline.state import State
 
 
-@record
+@dataclass(eq=False, repr=False)
 class Problem:
     """One attention with everything that was said about it, in the layout in which it was said.
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ from attncli.problem.formats import ReadOptions, known_suffixes, note_source, op
 from attncli.problem.numbers import quote
 from attncli.problem.text import decode, lines_of
 from attncli.problem.values import Setting, placed
-from attncli.record import record
 
 if TYPE_CHECKING:
     from attncli.problem.matrix import Matrix
@@ -59,7 +58,7 @@ class SharedFiles:
         return self._known[key]
 
 
-@record
+@dataclass(eq=False, repr=False)
 class Reading:
     """base: the folder of relative paths, None for the current one. stdin: gives standard input, once.
 

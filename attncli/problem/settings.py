@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 from attncli.errors import InputError, Place, UsageError, nearest, shortened, unknown
 from attncli.extensions import installed
-from attncli.record import record
 from attncli.registry import SETTINGS, Setting
 
 # What a check says of a number: what is wrong, and what mends it; None if nothing is.
@@ -85,7 +85,7 @@ def _fixed(*names: str) -> Callable[[], list[str]]:
     return lambda: list(names)
 
 
-@record
+@dataclass(eq=False, repr=False)
 class Field:
     """One thing that can be said.
 

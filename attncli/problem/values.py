@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from attncli.errors import AttnError, Place
 from attncli.problem.matrix import Matrix
-from attncli.record import record
 
 
 class Setting(NamedTuple):
@@ -19,7 +18,7 @@ class Setting(NamedTuple):
     place: Place | str | None = None
 
 
-@record
+@dataclass(eq=False, repr=False)
 class StageRef:
     """`{stage: encoder, step: output}`: a step of an earlier stage, in place of a matrix until that stage is solved.
 
@@ -39,7 +38,7 @@ class StageRef:
         return self.parts or (self,)
 
 
-@record
+@dataclass(eq=False, repr=False)
 class ScoreChoice:
     """A score by name, or a callable f(q, k, *, ...), with the parameters that stand beside it."""
 
@@ -51,7 +50,7 @@ class ScoreChoice:
 JOINING = ("and", "or", "not")  # what masks are joined by
 
 
-@record
+@dataclass(eq=False, repr=False)
 class MaskChoice:
     """A mask by name, or a predicate; its argument is text or numbers as written, or a matrix that was read.
 
@@ -78,7 +77,7 @@ class MaskChoice:
         return replace(self, parts=tuple(part.changed(change) for part in self.parts))
 
 
-@record
+@dataclass(eq=False, repr=False)
 class Hand:
     """The numbers that somebody calculated by hand for one step.
 

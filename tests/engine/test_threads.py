@@ -120,7 +120,8 @@ def test_buffers_that_do_not_fit_are_refused(position: int, wrong: Any) -> None:
     from attncli.engine import _tile
 
     f, n, m = np.float32, 7, 5
-    given: list[Any] = [0, np.ones((n, 3), f), np.ones((m, 3), f), np.ones((m, 2), f), np.ones((n, 2), f)]
+    best = _tile.levels()[0][0]
+    given: list[Any] = [best, np.ones((n, 3), f), np.ones((m, 3), f), np.ones((m, 2), f), np.ones((n, 2), f)]
     given += [np.ones((n, m), f), np.ones(n, f), np.ones(n, np.uint8), np.ones((n, 1, 2), np.int64)]
     given += [np.ones((n, m), f), np.ones((n, m), bool), 1.0, 0.0, -np.inf]
     _tile.attend(*given)

@@ -15,7 +15,6 @@ from attncli.escapes import shown
 from attncli.extensions import installed
 from attncli.lazy import Array, np, pattern
 from attncli.problem.matrix import Matrix
-from attncli.record import record
 from attncli.registry import Entry, Registry
 
 # What is written of a matrix is its array and its labels.
@@ -68,7 +67,7 @@ class ReadOptions(NamedTuple):
     shapes: bool = False
 
 
-@record
+@dataclass(eq=False, repr=False)
 class Source:
     """Where the bytes of a matrix come from; `path` is a regular file, which may be mapped instead of read.
 

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from attncli.errors import AttnError, InputError, Place, raise_all
@@ -15,7 +16,6 @@ from attncli.lazy import lazy_module, pattern
 from attncli.ledger import is_input
 from attncli.problem.formats.base import os_error
 from attncli.problem.formats.temporary import Temporary, clear
-from attncli.record import record
 
 
 class Together:
@@ -36,7 +36,7 @@ _DESCRIPTOR = pattern(r"(?:/dev/(?=std)|/dev/fd/|/proc/self/fd/)(stdout|stderr|[
 _STREAMS = {"stdout": "1", "stderr": "2"}
 
 
-@record
+@dataclass(eq=False, repr=False)
 class _Output:
     """One file on its way: its name as given, where it really lies, and what was there before."""
 
