@@ -112,6 +112,10 @@ class Registry(Generic[E]):
             raise unknown(self.kind, name, self._entries, place=place)
         return self._entries[name]
 
+    def get(self, name: str) -> E | None:
+        """The entry of that name among those that are here, or None."""
+        return self._entries.get(name)
+
     def remove(self, name: str) -> None:
         """Forget an entry (a test that registered one cleans up after itself)."""
         for own in brought(self._entries.pop(name)):

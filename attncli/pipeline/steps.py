@@ -194,9 +194,10 @@ class NamedSteps(Mapping[str, Step]):
     """The named steps by name, in the order of the pipeline, as the registry has them at the time."""
 
     def __getitem__(self, name: str) -> Step:
-        if name not in STEPS or not STEPS.find(name).shown:
+        entry = STEPS.get(name)
+        if entry is None or not entry.shown:
             raise KeyError(name)
-        return STEPS.find(name)
+        return entry
 
     def __iter__(self) -> Iterator[str]:
         return (entry.name for entry in STEPS if entry.shown)

@@ -30,7 +30,8 @@ JOINED = ("X", "Y", "Q", "K", "V", "output", "output_back", "past_k", "past_v")
 
 def is_of_all_heads(step: str) -> bool:
     """Whether a step is a table of queries and keys that has no axis of heads."""
-    return step in NAMED_STEPS and NAMED_STEPS[step].is_pairs and not NAMED_STEPS[step].per_head
+    entry = NAMED_STEPS.get(step)
+    return entry is not None and entry.is_pairs and not entry.per_head
 
 
 class Frame:
@@ -45,6 +46,7 @@ class Frame:
             at = plain_state(problem.arrays(), replace(problem.rules(), dtype="float64"))
             tell(at)
         self.at = at
+        self._exact: dict[str, Array] = {}  # what is asked for again and again
         self.trace: Trace = trace_of(at)
         self.rules = at.config
         self.trace.attention, self.trace.layout = problem.attention, problem.layout
@@ -69,7 +71,9 @@ class Frame:
 
     def exact(self, step: str) -> Array:
         """The right numbers of a step."""
-        return self.uniform(step, self.trace.rows(step))
+        if step not in self._exact:
+            self._exact[step] = self.uniform(step, self.trace.rows(step))
+        return self._exact[step]
 
     def uniform(self, step: str, array: Array) -> Array:
         """A step, shaped as in the Trace, in the one form."""
