@@ -86,6 +86,7 @@ class Options(TypedDict, total=False):
     like: str | None
     dtype: Any
     both_ways: bool | None
+    round_steps: int | None
     tokens: str | Sequence[str] | None
     key_tokens: str | Sequence[str] | None
     separator: str | None
@@ -135,6 +136,7 @@ def attend(
     like                a system whose rules are the defaults: "torch-sdpa", "keras", ...
     dtype               "float64" or "float32": what is computed in
     both_ways           also normalize for each key over the queries (cross-attention)
+    round_steps         places to which each step is rounded before the next is made of it
     tokens key_tokens   labels
     separator decimal header labels    how text files are read
 
@@ -244,7 +246,8 @@ class Explained:
 
             kept = Exact(self._explanation.problem)
         look = Look(precision=precision, rounding=rounding)
-        return "\n".join(write(self._explanation, format, look, exact=kept, rounded=round_steps))
+        rounded = self._explanation.problem.round_steps if round_steps is None else round_steps
+        return "\n".join(write(self._explanation, format, look, exact=kept, rounded=rounded))
 
     def __str__(self) -> str:
         return self.text()

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from attncli.lazy import Array, np
+from attncli.pipeline.by_hand import NOISE, half_up
 
 SITES = ("steps", "root", "scale", "e", "inside", "exponentials", "sum", "terms", "reciprocal")
 HOWS = ("half-even", "half-up", "cut")
 
 # Of these at least two significant digits are kept: nobody goes on with 2 for the root of 3, or with 0 for a scale.
 _TWO_DIGITS = ("root", "scale")
-_NOISE = 64 * 2.0**-52  # a tie that float arithmetic missed by a few round-offs is a tie
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ def rounded(x: Array, unit: Array, how: str, digits: int = 0) -> Array:
     with np.errstate(all="ignore"):
         in_units = x * unit
         if how == "cut":
-            found = np.trunc(in_units * (1 + _NOISE))
+            found = np.trunc(in_units * (1 + NOISE))
         elif how == "half-up":
-            found = np.trunc(in_units * (1 + _NOISE) + np.copysign(0.5, in_units))
+            found = half_up(in_units)
         else:
             found = np.rint(in_units)
-            ties = np.abs(np.abs(in_units - found) - 0.5) < _NOISE * np.maximum(np.abs(in_units), 1)
+            ties = np.abs(np.abs(in_units - found) - 0.5) < NOISE * np.maximum(np.abs(in_units), 1)
             if ties.any():
                 found = np.where(ties, 2 * np.rint(in_units / 2), found)
         result = found / unit

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Marked = tuple[Problem | None, CheckResult]  # no problem where the file could not be read
 
 # Marks are what is shown, and no step of the problem is written.
-_LEFT_OUT = ("show", "top", "stats", "output", "force", "save_problem", "dry_run", "heat")
+_LEFT_OUT = ("round_steps", "show", "top", "stats", "output", "force", "save_problem", "dry_run", "heat")
 
 
 @problem_options(only=[name for name in FIELDS if name not in _LEFT_OUT])

@@ -44,10 +44,6 @@ def command(
         ),
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="keep roots, fractions and e (needs sympy)")] = False,
-    round_steps: Annotated[
-        int | None,
-        typer.Option("--round-steps", metavar="P", help="what a person gets who rounds each step to P places"),
-    ] = None,
     **flags: Any,
 ) -> int:
     """Write the numbers into the formulas, step by step, down to one weight, or to the output of one query.
@@ -64,13 +60,12 @@ def command(
 
     EXPLANATIONS.find(format or "text", place="--format")
     files = Files({**flags, "format": format}, [*DOCUMENTS])
-    if exact and round_steps is not None:
-        raise UsageError("--exact and --round-steps do not go together", hint="exact numbers are not rounded")
-    if round_steps is not None and not 0 <= round_steps <= 17:
-        raise UsageError(f"{round_steps} is not among 0..17", place="--round-steps")
     found = read_problems({}, flags, problem)
     if not isinstance(found, list) or len(found) > 1:
         raise UsageError("the file holds several problems", place=problem, hint="explain takes a file with one problem")
+    rounded = found[0].round_steps
+    if exact and rounded is not None:
+        raise UsageError("--exact and --round-steps do not go together", hint="exact numbers are not rounded")
     explanation = explain(found[0], query, key, head)
     kept = None
     if exact:
@@ -82,12 +77,12 @@ def command(
     for output in files.outputs:
         written = DOCUMENTS[output.suffix]
         own = "text" if written == "html" else written
-        lines = list(write(explanation, own, look_of_files(found[0].options), exact=kept, rounded=round_steps))
+        lines = list(write(explanation, own, look_of_files(found[0].options), exact=kept, rounded=rounded))
         contents[output] = explanation_document(lines, written, found[0].title)
     told = files.write(contents)
     if files.prints:
         console.write(heading(found[0].title, {"format": format}, look))
-        for line in write(explanation, format or "text", look, exact=kept, rounded=round_steps):
+        for line in write(explanation, format or "text", look, exact=kept, rounded=rounded):
             console.write(f"{line}\n")
     if not found[0].options.get("quiet"):
         console.notes([*explanation.notes, *told])

@@ -49,6 +49,8 @@ def compute(said: dict[str, str], flags: dict[str, Any], file: str | None = None
 
 def _compute(problem: Problem, flags: dict[str, Any], *, several: bool = False) -> int:
     _refuse_mixtures(problem.options)
+    if problem.round_steps is not None:  # more places would be zeros
+        problem.options.setdefault("precision", problem.round_steps)
     outputs = Outputs(problem)
     to_stdout = outputs.saved == "-"
     prints = not (outputs.files or to_stdout) or any(flags[name] for name in ("show", "top", "format", "stats"))

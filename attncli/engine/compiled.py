@@ -44,6 +44,7 @@ def is_known(at: State) -> bool:
         and score is not None
         and score.dots
         and at.normalizer.default
+        and config.round_steps is None
         and np.isneginf(config.mask_value)
         and abs(config.softcap or 0) <= ENORMOUS_CAP
         and not at.line("back")

@@ -101,7 +101,8 @@ class Plan:
     @property
     def may_go_by_blocks(self) -> bool:
         """Whether there are so many scores, all of which go by blocks of rows."""
-        return not self.at.line("back") and self.at.begin != "weights" and self.scores >= attending.LARGE
+        rounds = self.config.round_steps is not None  # a calculation by hand: as a whole, and slowly
+        return not (rounds or self.at.line("back") or self.at.begin == "weights") and self.scores >= attending.LARGE
 
     @property
     def by_blocks(self) -> bool:

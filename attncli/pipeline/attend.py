@@ -8,7 +8,7 @@ from typing import Any
 
 from attncli.errors import InputError
 from attncli.lazy import Array, np
-from attncli.pipeline import notes
+from attncli.pipeline import by_hand, notes
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.heads import spread_to
 from attncli.pipeline.logits import applied_scale
@@ -44,6 +44,8 @@ def told_state(inputs: Mapping[str, Array], config: AttentionConfig, steps: Iter
 def tell(at: State) -> None:
     """Compute the steps, and note what has to be told on the way."""
     shape = at.shape
+    if at.config.round_steps is not None:
+        at.notes.append(by_hand.note(at.config.round_steps))
     if at.has("biased") and "bias" in at.inputs:
         _ = at["given_bias"]
     if at.masks:
@@ -52,6 +54,8 @@ def tell(at: State) -> None:
         empty = spread_to(at["empty"], (*at["weights"].shape[:-1], 1))
         if empty.any():
             tell_empty(at, empty)
+        if at.config.round_steps is not None:
+            by_hand.check_sums(at, empty, at.config.round_steps)
         at.notes += notes.attended(notes.spoiled_scores(at["logits"], at["counted"], empty), shape)
     else:
         at.notes += notes.given_weights(at["weights"], shape)

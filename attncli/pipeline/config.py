@@ -24,6 +24,7 @@ class AttentionConfig:
     scale multiplies the scores: one number, a row of one a head, or a column of one a query; a temperature t is a
     scale of 1/t on top of the default one.
     d_k: the key width that the default scale is made of; None: that of the keys.
+    round_steps: the places to which each step is rounded before the next is made of it; None: all digits are kept.
     more: what was said to steps and biases that bring a setting of their own.
     """
 
@@ -41,6 +42,7 @@ class AttentionConfig:
     dtype: str | None = None
     alignment: str = "top-left"
     both_ways: bool = False
+    round_steps: int | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

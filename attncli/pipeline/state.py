@@ -16,6 +16,7 @@ from typing import Any
 from attncli.errors import ShapeError, UsageError, many, there_are
 from attncli.lazy import Array, np
 from attncli.pipeline import notes
+from attncli.pipeline.by_hand import rounding
 from attncli.pipeline.config import AttentionConfig
 from attncli.pipeline.dtypes import common_dtype
 from attncli.pipeline.heads import as_matrix, common_leading, repeat_heads, split_heads
@@ -307,7 +308,9 @@ def plain_state(arrays: Mapping[str, Array], config: AttentionConfig, keep: froz
     dtype = common_dtype(counting, config.dtype)
     with np.errstate(over="ignore"):
         now = {name: x.astype(dtype, copy=False) for name, x in arrays.items() if name not in keep}
-    at = State(config, {**arrays, **now})
+    inputs = {**arrays, **now}
+    by_hand = None if config.round_steps is None else rounding(config.round_steps, inputs)
+    at = State(config, inputs, between=by_hand, stepwise=by_hand is not None)
     at.dtype = dtype
     at.notes = notes.beyond(arrays, now)
     return at

@@ -59,6 +59,7 @@ class Problem:
     axes: str | None = None
     dtype: str | None = None
     both_ways: bool = False
+    round_steps: int | None = None
     more: dict[str, Any] = field(default_factory=dict)
     tokens: list[str] | None = None
     key_tokens: list[str] | None = None
@@ -177,6 +178,7 @@ class Problem:
             dtype=self.dtype,
             alignment=self.alignment,
             both_ways=self.both_ways,
+            round_steps=self.round_steps,
             more={name: _plain(x) for name, x in self.more.items()},
         )
 

@@ -74,7 +74,7 @@ def problem_document(problem: Problem, archive: str) -> tuple[dict[str, Any], di
     document |= {name: writer.matrix(name, _given(problem, name, matrix)) for name, matrix in problem.inputs.items()}
     document |= writer.score(problem)
     document["scale"] = writer.said("scale", problem.scale)
-    plain = ("temperature", "d_k", "softcap", "heads", "kv_heads", "dtype")
+    plain = ("temperature", "d_k", "softcap", "heads", "kv_heads", "dtype", "round_steps")
     document |= {name: getattr(problem, name) for name in plain}
     document |= {name: writer.said(name, value) for name, value in problem.more.items()}
     document["mask"] = [writer.mask(choice) for choice in problem.masks] or None

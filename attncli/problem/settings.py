@@ -337,6 +337,17 @@ _TABLE = (
         "--both-ways",
     ),
     Field(
+        "round_steps",
+        "integer",
+        "round each step to P places before the next is made of it, as by hand",
+        _RULES,
+        "--round-steps",
+        "P",
+        "none",
+        low=0,
+        high=17,
+    ),
+    Field(
         "tokens",
         "tokens",
         "labels of the queries: words or @FILE",

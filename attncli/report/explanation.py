@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from attncli.arithmetic.trees import Cell
+from attncli.lazy import np
+from attncli.pipeline.by_hand import half_up
 from attncli.registry import Entry, Registry
 from attncli.report.look import Look
 from attncli.report.notation import LATEX, TEXT, Notation
@@ -43,7 +46,8 @@ class Writing:
 
     def round_step(self, value: float) -> float:
         """A number as somebody has it who rounds it to the places of --round-steps."""
-        return float(spell_one(value, self.rounded or 0, self.look.rounding))
+        unit = 10.0 ** (self.rounded or 0)
+        return float(half_up(np.asarray(value * unit)) / unit) if isfinite(value) else value
 
     def value_of(self, section: Section, cell: Cell) -> float:
         """The number of a cell, rounded on the way where that is asked for."""

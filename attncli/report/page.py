@@ -6,6 +6,7 @@ The template beside this module has all that draws; this gives it the numbers an
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attncli.lazy import Array, np
@@ -119,10 +120,10 @@ def _arithmetic(trace: Trace, look: Look) -> tuple[Told, dict[str, str], list[st
     from attncli.working.hands import Expected
     from attncli.working.reading import Whole
 
-    whole_trace, at = problem.solve_whole()
+    whole_trace, at = replace(problem, round_steps=None).solve_whole()
     at.in_columns, at.weights_turned = problem.layout == "columns", problem.weight_layout == "out-in"
     expected = Expected(problem, whole_trace)
-    writing = Writing(Explanation(problem, whole_trace, None, [], expected), TEXT, look)
+    writing = Writing(Explanation(problem, whole_trace, None, [], expected), TEXT, look, rounded=problem.round_steps)
     told: Told = {}
     with np.errstate(all="ignore"):
         formulas = {name: STEPS.find(name).formulas(at)[0] for name in trace.names(on_request=True)

@@ -45,7 +45,7 @@ def check_arrays(problem: Problem, hands: Mapping[str, Hand], printed: Mapping[s
 
     printed: what is known of those that stand in a program's text.
     """
-    inputs, rules = problem.arrays(), replace(problem.rules(), dtype="float64")
+    inputs, rules = problem.arrays(), replace(problem.rules(), dtype="float64", round_steps=None)
     dtypes = {address: _dtype(problem, hand, printed.get(address)) for address, hand in hands.items()}
     precision = precision_of(problem, dtypes.values())
     addresses = sorted(hands, key=lambda address: [*NAMED_STEPS].index(parse_address(address)[0]))

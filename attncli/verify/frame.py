@@ -43,7 +43,7 @@ class Frame:
     def __init__(self, problem: Problem, at: State | None = None) -> None:
         whole = at is None
         if at is None:
-            at = plain_state(problem.arrays(), replace(problem.rules(), dtype="float64"))
+            at = plain_state(problem.arrays(), replace(problem.rules(), dtype="float64", round_steps=None))
             tell(at)
         self.at = at
         self._exact: dict[str, Array] = {}  # what is asked for again and again

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from attncli.errors import InputError
 from attncli.lazy import np
@@ -52,7 +52,7 @@ def explain(problem: Problem, query: str, key: str | None = None, head: int | No
     query, key: positions from 1, or labels (`the#2` is the second `the`); of queries "all". head: only that one.
     Raises InputError for what is not there.
     """
-    trace, at = problem.solve_whole()
+    trace, at = replace(problem, round_steps=None).solve_whole()
     every = query == ALL and query not in trace.query_labels
     queries = range(at.shape.n) if every else [find_token(query, trace.query_labels, "query")]
     j = None if key is None else find_token(key, trace.key_labels, "key")

@@ -170,13 +170,9 @@ class Row(_InTerms, RowBlock):
     def rounded(self, cell: Cell, rounding: Callable[[float], float]) -> float:
         """The number of a cell for somebody who rounds every number that is computed; inputs stay as they are."""
         if cell not in self._rounded:
-            term = self.term(cell)
-            if not self.is_computed(cell):
-                self._rounded[cell] = self.number(cell)
-            elif term is None:
-                self._rounded[cell] = rounding(self.number(cell))
-            else:
-                self._rounded[cell] = rounding(evaluate(term, lambda inner: self.rounded(inner, rounding)))
+            term, is_computed = self.term(cell), self.is_computed(cell)
+            value = self.number(cell) if term is None else evaluate(term, lambda inner: self.rounded(inner, rounding))
+            self._rounded[cell] = rounding(value) if is_computed else value
         return self._rounded[cell]
 
 
