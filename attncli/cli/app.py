@@ -28,6 +28,7 @@ COMMANDS = {
     "batch": ("attncli.cli.batch", "Many problems in one process, in several, or on a cluster."),
     "check": ("attncli.cli.check", "Mark numbers calculated by hand, and name the first slip."),
     "diff": ("attncli.cli.diff", "How two arrays differ, without a problem."),
+    "new": ("attncli.cli.new", "A problem file to begin with, or an exercise in variants with keys."),
     "show": ("attncli.cli.show", "What was read from files: shape, dtype, labels, numbers."),
     "list": ("attncli.cli.list_", "Scores, normalizers, masks, formats, profiles, steps, mistakes."),
     "schema": ("attncli.cli.schema", "JSON Schema of problem files, for editors."),

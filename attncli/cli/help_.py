@@ -14,6 +14,7 @@ TOPICS = {
     "conventions": "rows and columns, heads, scale, positions, order, precision, --like",
     "masks": "which keys a query sees, and how masks are joined",
     "marking": "the verdicts of `check`, points, what `explain` shows",
+    "exercises": "files to begin with, variants with keys, rounding on the way",
     "problem-files": "what a problem file holds",
     "formats": "the files that are read, written and printed",
     "extending": "scores, masks, steps, formats and more of one's own",

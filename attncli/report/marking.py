@@ -14,7 +14,7 @@ from attncli.report.markup import escape_latex, escape_markdown
 from attncli.report.numbers import spell_one
 from attncli.report.points import Points
 from attncli.report.sheet import ENDS, MANY, Sheet, counted
-from attncli.verify.verdicts import BLANK, BY_HABIT, FOLLOWS, WRONG, CellMark, CheckResult, StepMark
+from attncli.verify.verdicts import BLANK, BY_HABIT, FOLLOWS, NOT_MARKED, WRONG, CellMark, CheckResult, StepMark
 from attncli.verify.written import held, places_of, spelled
 
 if TYPE_CHECKING:
@@ -158,6 +158,8 @@ def sentence(result: CheckResult, look: Look) -> str:
     found = result.first_wrong
     if found is None:
         arrays = result.verdict == "agrees" and all(step.array is not None for step in result.steps)
+        if all(mark.verdict == NOT_MARKED for mark in result.steps):
+            return f"{head}nothing was marked"
         return head + ("agrees: every number is within the tolerance" if arrays else SENTENCES[result.verdict])
     step, cell = found
     if step.array is not None:

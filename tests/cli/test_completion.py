@@ -44,6 +44,7 @@ def complete(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[
                 "batch",
                 "check",
                 "diff",
+                "new",
                 "show",
                 "list",
                 "schema",

@@ -1,0 +1,147 @@
+"""Variants of an exercise: other numbers that come out well, and equally hard, each with its key.
+
+Well: small whole numbers; in each row weights that differ at the key's places, none of them nearly 0 or all.
+Numbers are drawn by `random.Random` alone, which gives the same everywhere; a variant begins anywhere, and is changed
+number by number as long as it becomes no worse.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from attncli.errors import AttnError, InputError
+from attncli.exercises.keys import Key, key_of
+from attncli.exercises.numbers import WIDTHS, Draw, products, varied, with_numbers
+from attncli.lazy import Array, np
+from attncli.pipeline.normalizers import find_normalizer
+from attncli.pipeline.trace import Trace
+from attncli.problem.problem import Problem
+
+CHANGES, STARTS = 300, 40  # of the numbers of one start; of a variant
+DARING = 0.05  # how often a change for the worse is kept, which leads out of dead ends
+SATURATED = 0.95  # a weight above it leaves nothing to calculate
+APART = 0.05  # how far a variant may be from the usual difficulty, so that any two are within 10 %
+_TRIED = 5  # variants whose middle one says what is usual
+LARGE = 50  # a number of the scores beyond it is not small
+
+
+@dataclass(frozen=True)
+class Difficulty:
+    """What a hand has to do: products of two numbers that are not 0, and digits to write."""
+
+    products: int
+    digits: int
+
+    def is_like(self, other: Difficulty) -> bool:
+        """Whether neither is much more work than the other."""
+        pairs = ((self.products, other.products), (self.digits, other.digits))
+        return all(abs(a - b) <= APART * max(b, 1) for a, b in pairs)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An exercise with other numbers, its key, and how hard it is."""
+
+    problem: Problem
+    key: Key
+    difficulty: Difficulty
+
+
+@dataclass(frozen=True)
+class Wish:
+    """places: of the key. ties: whether weights of a row may be equal."""
+
+    places: int = 2
+    ties: bool = False
+
+
+def variants(problem: Problem, count: int, seed: int, wish: Wish) -> Iterator[Variant]:
+    """So many variants, no two alike. Raises InputError where nothing comes out well."""
+    matrices = varied(problem)
+    if not matrices:
+        raise InputError("no matrix has numbers that could be others", hint="identities stay as they are")
+    tried = [_found(problem, matrices, f"{seed}/{i}", wish, None) for i in range(_TRIED)]
+    middle = sorted(tried, key=lambda each: (each.difficulty.products, each.difficulty.digits))[_TRIED // 2]
+    seen: set[bytes] = set()
+    for number in range(1, count + 1):
+        for again in range(STARTS):
+            found = _found(problem, matrices, f"{seed}:{number}:{again}", wish, middle.difficulty)
+            told = b"".join(array.tobytes() for array in varied(found.problem).values())
+            if told not in seen:
+                break
+        else:
+            raise InputError(
+                f"after {number - 1} variants every further one is like one of these", hint="ask for fewer"
+            )
+        seen.add(told)
+        yield found
+
+
+def _found(problem: Problem, matrices: dict[str, Array], name: str, wish: Wish, like: Difficulty | None) -> Variant:
+    """The first variant that comes out well, and is as hard as the others."""
+    rng = random.Random(name)
+    for start in range(STARTS):
+        found = _climbed(problem, Draw(matrices, rng, start * WIDTHS // STARTS), wish, like)
+        if found is not None and (like is None or found.difficulty.is_like(like)):
+            return found
+    raise InputError(
+        f"no numbers were found that come out well and differ at {wish.places} places",
+        hint="other sizes, more --places, a scale for the scores, or --ties",
+    )
+
+
+def _climbed(problem: Problem, draw: Draw, wish: Wish, like: Difficulty | None) -> Variant | None:
+    """What comes of some changes, few of them for the worse; None where it does not come out well."""
+    made, trace, worst = _tried(problem, draw, wish, like)
+    for _ in range(CHANGES):
+        if not worst and trace is not None:
+            key = key_of(made, trace, [*problem.expect])
+            work = Difficulty(products(made, trace.rows("weights")), key.digits)
+            return Variant(made, key, work) if key.is_right() else None
+        draw.change()
+        other, found, now = _tried(problem, draw, wish, like)
+        if now > worst and draw.rng.random() > DARING:
+            draw.undo()
+        else:
+            made, trace, worst = other, found, now
+    return None
+
+
+def _tried(problem: Problem, draw: Draw, wish: Wish, like: Difficulty | None) -> tuple[Problem, Trace | None, float]:
+    """The problem with these numbers, what it gives, and how far it is from coming out well: 0 is well."""
+    made = with_numbers(problem, draw.arrays)
+    try:
+        trace = replace(made, round_steps=wish.places).solve()
+    except AttnError:
+        return made, None, math.inf
+    weights = trace.rows("weights")
+    if not np.isfinite(weights).all():
+        return made, None, math.inf
+    bad = _badness(trace, weights, wish, is_shared=find_normalizer(problem.normalizer).exponentials)
+    if like is not None:
+        off = abs(products(made, weights) - like.products) / max(like.products, 1)
+        bad += max(0.0, off - APART)
+    return made, trace, bad
+
+
+def _badness(trace: Trace, weights: Array, wish: Wish, *, is_shared: bool) -> float:
+    """How far large scores, weights of nearly 0 or 1, and weights of a row that are alike are from coming out well."""
+    unit, bad = 10.0**-wish.places, 0.0
+    if "scores" in trace:
+        scores = np.abs(trace.rows("scores"))
+        bad += float(np.maximum(0, scores[np.isfinite(scores)] - LARGE).sum())
+    seen = np.ones((1, 1), bool) if trace.visible is None else trace.visible
+    seen = np.broadcast_to(seen.mT if trace.layout == "columns" and seen.ndim > 1 else seen, weights.shape)
+    for row, visible in zip(weights.reshape(-1, weights.shape[-1]), seen.reshape(-1, weights.shape[-1]), strict=True):
+        shares = sorted(row[visible].tolist())
+        if len(shares) < 2:
+            continue
+        if is_shared:
+            bad += max(0.0, shares[-1] - SATURATED) + sum(max(0.0, 1.5 * unit - share) for share in shares)
+        if not wish.ties:
+            bad += sum(unit for a, b in pairwise(shares) if b - a < 0.5 * unit)
+    return bad
