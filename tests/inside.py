@@ -21,6 +21,7 @@ from attncli.pipeline.masks import MASKS
 from attncli.pipeline.normalizers import NORMALIZERS
 from attncli.pipeline.scores import SCORES
 from attncli.pipeline.steps import NAMED_STEPS, STEPS
+from attncli.problem.formats.xlsx_cells import spelled as xlsx_spelled
 from attncli.problem.large import stream
 from attncli.problem.plan import plan_of
 from attncli.problem.save import saved_problem as save
@@ -59,6 +60,7 @@ __all__ = [
     "stream",
     "watched_score",
     "whole_numbers",
+    "xlsx_spelled",
 ]
 
 

@@ -39,7 +39,7 @@ def test_keywords_are_the_flags_names():
     only_there = {"help", "help-all", "show", "precision", "rounding", "top", "stats", "format", "force",
                   "save-problem", "dry-run", "quiet", "expect", "rounded-inputs", "stdin-format", "heat", "color",
                   "cmap", "range", "size", "title", "load", "atol", "rtol",
-                  "expect-dtype"}  # fmt: skip
+                  "expect-dtype", "stored"}  # fmt: skip
     assert {keyword.replace("_", "-") for keyword in Options.__annotations__} == flags - only_there
     assert get_type_hints(Options)
 

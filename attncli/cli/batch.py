@@ -75,7 +75,7 @@ def command(
     from attncli.problem.convert_text import layer_from_options
     from attncli.problem.reading import READ_OPTIONS, Reading, read_options
 
-    first = layer_from_options({name: flags[name] for name in READ_OPTIONS}, Reading())
+    first = layer_from_options({name: flags[name] for name in (*READ_OPTIONS, "stored")}, Reading())
     options = layer_from_options(flags, Reading(None, read_options(first.settings)))
     raise_all(options.errors)
     target = Target(output, format, resume, force)

@@ -146,7 +146,7 @@ def read_problems(said: dict[str, str], flags: dict[str, Any], file: str | None 
 
 def options_of(said: dict[str, str], flags: dict[str, Any], stdin: Callable[[], bytes]) -> Layer:
     """The arguments and options as settings."""
-    how = {name: flags.get(name) for name in (*READ_OPTIONS, "stdin_format", "dry_run")}
+    how = {name: flags.get(name) for name in (*READ_OPTIONS, "stdin_format", "stored", "dry_run")}
     reading = Reading(None, read_options(layer_from_options(how, Reading()).settings), stdin)
     return layer_from_options({**said, **flags}, reading)
 

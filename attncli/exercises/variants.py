@@ -25,6 +25,7 @@ CHANGES, STARTS = 300, 40  # of the numbers of one start; of a variant
 DARING = 0.05  # how often a change for the worse is kept, which leads out of dead ends
 SATURATED = 0.95  # a weight above it leaves nothing to calculate
 APART = 0.05  # how far a variant may be from the usual difficulty, so that any two are within 10 %
+_ALIKE = 3  # times that a variant is one of those before; then more numbers are drawn from
 _TRIED = 5  # variants whose middle one says what is usual
 LARGE = 50  # a number of the scores beyond it is not small
 
@@ -69,7 +70,8 @@ def variants(problem: Problem, count: int, seed: int, wish: Wish) -> Iterator[Va
     seen: set[bytes] = set()
     for number in range(1, count + 1):
         for again in range(STARTS):
-            found = _found(problem, matrices, f"{seed}:{number}:{again}", wish, middle.difficulty)
+            name, least = f"{seed}:{number}:{again}", again // _ALIKE
+            found = _found(problem, matrices, name, wish, middle.difficulty, least)
             told = b"".join(array.tobytes() for array in varied(found.problem).values())
             if told not in seen:
                 break
@@ -81,11 +83,15 @@ def variants(problem: Problem, count: int, seed: int, wish: Wish) -> Iterator[Va
         yield found
 
 
-def _found(problem: Problem, matrices: dict[str, Array], name: str, wish: Wish, like: Difficulty | None) -> Variant:
-    """The first variant that comes out well, and is as hard as the others."""
+def _found(
+    problem: Problem, matrices: dict[str, Array], name: str, wish: Wish, like: Difficulty | None, least: int = 0
+) -> Variant:
+    """The first variant that comes out well, and is as hard as the others. least: how wide numbers are drawn from."""
     rng = random.Random(name)
     for start in range(STARTS):
-        found = _climbed(problem, Draw(matrices, rng, start * WIDTHS // STARTS), wish, like)
+        found = _climbed(
+            problem, Draw(matrices, rng, max(min(least, WIDTHS - 1), start * WIDTHS // STARTS)), wish, like
+        )
         if found is not None and (like is None or found.difficulty.is_like(like)):
             return found
     raise InputError(

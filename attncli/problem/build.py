@@ -108,7 +108,7 @@ def _assemble(settings: dict[str, Setting], broken: frozenset[str]) -> Problem:
     layout = values.get("layout", "rows")
     options = {name: values.pop(name) for name in list(values) if FIELDS[name].panel in ("Showing and writing",)}
     options |= {name: values.pop(name) for name in ("separator", "decimal") if name in values}  # of CSV written, too
-    for name in ("header", "labels", "stdin_format", "problems", "stages", "axes"):
+    for name in ("header", "labels", "stored", "stdin_format", "problems", "stages", "axes"):
         values.pop(name, None)
     score, parameters = values.pop("score", None), values.pop("param", {})
     aside = _not_of_score(score, parameters)

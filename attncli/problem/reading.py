@@ -128,6 +128,7 @@ def read_options(settings: dict[str, Setting]) -> ReadOptions:
         labels=yes_no.get(values.get("labels", "")),
         stdin_format=values.get("stdin_format"),
         shapes=bool(values.get("dry_run")),
+        stored=bool(values.get("stored")),
     )
 
 

@@ -396,6 +396,14 @@ _TABLE = (
         default="seen from the file",
         choices=_fixed("yes", "no"),
     ),
+    Field(
+        "stored",
+        "flag",
+        "expected numbers of a workbook as it stores them, not as it shows them",
+        _READ,
+        "--stored",
+        in_file=False,
+    ),
     Field("stdin_format", "text", "the format of standard input", _READ, "--stdin-format", "FORMAT", in_file=False),
     Field(
         "expect",
@@ -587,7 +595,7 @@ def keywords() -> dict[str, Field]:
         for field in FIELDS.values()
         if field.python
         and field.panel != _SHOW
-        and (field.name not in ("expect", "rounded_inputs", "stdin_format", "title"))
+        and (field.name not in ("expect", "rounded_inputs", "stdin_format", "stored", "title"))
     }
 
 

@@ -54,7 +54,8 @@ class ByRows(NamedTuple):
 class ReadOptions(NamedTuple):
     """How text files are to be read where their look does not tell, and what standard input holds.
 
-    blanks: see `read_matrix`, which sets it. shapes: what takes much memory may stand as `placeholder`, since only
+    blanks: see `read_matrix`, which sets it. stored: a hand's numbers of a workbook as it stores them, not as it shows
+    them. shapes: what takes much memory may stand as `placeholder`, since only
     shapes and types are wanted.
     """
 
@@ -65,6 +66,7 @@ class ReadOptions(NamedTuple):
     stdin_format: str | None = None
     blanks: bool = False
     shapes: bool = False
+    stored: bool = False
 
 
 @dataclass(eq=False, repr=False)
