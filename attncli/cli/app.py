@@ -261,9 +261,9 @@ app = typer.Typer(
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A command-line attention calculator: every step, every convention, every mistake named.",
-    epilog="A matrix is a file (.npy .npz .safetensors .csv .tsv .txt .yaml .json .xlsx), data.npz::NAME, - for standard "
-    "input, or inline: '[[1, 0], [0, 1]]'. Exit status: 0 done, 1 a check found a difference, 2 wrong usage or input, "
-    "3 the machine failed.",
+    epilog="A matrix is a file (.npy .npz .safetensors .csv .tsv .txt .yaml .json .xlsx), data.npz::NAME, - for "
+    "standard input, or inline: '[[1, 0], [0, 1]]'. Exit status: 0 done, 1 a check found a difference, 2 wrong usage "
+    "or input, 3 the machine failed.",
 )
 
 

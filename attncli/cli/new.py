@@ -33,7 +33,7 @@ _OUTPUT = _option("-o", "PATH", "write here: a file, or the folder of the varian
 _LIKE = _option("--like-problem", "PROBLEM", "make variants of this problem")
 _COUNT = _option("--variants", "N", "so many [default: 1, or one a name]")
 _NAMES = _option("--names", "FILE", "who gets a variant, a name a line")
-_SHEET = _option("--sheet", "md|tex", "also a sheet to fill in", offers=_sheets)
+_SHEET = _option("--sheet", "md|tex|xlsx", "also a sheet to fill in", offers=_sheets)
 
 
 def command(

@@ -47,6 +47,7 @@ class Draw:
         self.rng = rng
         self.pools = {name: pool(array, width) for name, array in matrices.items()}
         self.arrays = {name: self._first(name, array) for name, array in matrices.items()}
+        self.allowed = idle(matrices)
         self._last: tuple[str, int, float, int, float] | None = None
 
     def _first(self, name: str, array: Array) -> Array:
@@ -78,6 +79,11 @@ class Draw:
         name, i, one, j, other = self._last
         flat = self.arrays[name].reshape(-1)
         flat[i], flat[j] = one, other
+
+
+def idle(matrices: dict[str, Array]) -> int:
+    """How many columns of several numbers are all 0: a feature that says nothing."""
+    return sum(int((~array.any(axis=-2)).sum()) for array in matrices.values() if array.ndim > 1 and len(array) > 1)
 
 
 def with_numbers(problem: Problem, arrays: dict[str, Array]) -> Problem:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from attncli.exercises.keys import Key
+from attncli.exercises.workbook import workbook
 from attncli.pipeline.trace import Trace
 from attncli.problem.matrix import Matrix
 from attncli.problem.numbers import shortest
@@ -15,7 +16,7 @@ from attncli.report.look import Look
 from attncli.report.markup import escape_latex, escape_markdown, latex, markdown
 from attncli.report.sheet import Sheet, sheet
 
-SHEETS: Registry[Entry] = Registry("format of a sheet", Entry)  # function(key, trace, look) gives lines
+SHEETS: Registry[Entry] = Registry("format of a sheet", Entry)  # function(key, trace, look) gives its bytes
 
 
 def _given(problem: Problem, trace: Trace) -> Iterator[Sheet]:
@@ -49,14 +50,13 @@ def _tables(array: Any, at: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
         yield from _tables(part, (*at, i))
 
 
-def _blank(key: Key, trace: Trace, look: Look) -> Iterator[Sheet]:
-    """An empty table for each matrix of the steps."""
+def _blank(key: Key, trace: Trace, look: Look) -> Iterator[tuple[str, Sheet]]:
+    """An empty table for each matrix of the steps, by its address."""
     for address in key.steps:
         for part in [address] if "[" in address else trace.parts(address):
             filled = sheet(trace, part, look, elide=False)
-            yield filled._replace(
-                cells=[["" for _ in row] for row in filled.cells], caption=f"to {key.places} places", styles={}, heat={}
-            )
+            empty = [["" for _ in row] for row in filled.cells]
+            yield part, filled._replace(cells=empty, caption=f"to {key.places} places", styles={}, heat={})
 
 
 def _rules(problem: Problem, trace: Trace) -> str:
@@ -69,27 +69,45 @@ def _rules(problem: Problem, trace: Trace) -> str:
 
 
 @SHEETS("md")
-def _markdown(key: Key, trace: Trace, look: Look) -> Iterator[str]:
+def _markdown(key: Key, trace: Trace, look: Look) -> bytes:
     """Tables as Markdown."""
+    return _joined(_markdown_lines(key, trace, look))
+
+
+@SHEETS("tex")
+def _latex(key: Key, trace: Trace, look: Look) -> bytes:
+    """A document that LaTeX sets."""
+    return _joined(_latex_lines(key, trace, look))
+
+
+@SHEETS("xlsx")
+def _workbook(key: Key, trace: Trace, look: Look) -> bytes:
+    """A workbook, whose filled cells `check` reads."""
+    return workbook(key, _given(key.problem, trace), _blank(key, trace, look))
+
+
+def _joined(lines: Iterator[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _markdown_lines(key: Key, trace: Trace, look: Look) -> Iterator[str]:
     yield f"# {escape_markdown(look.label(key.problem.title or 'Exercise'))}\n"
     yield f"{escape_markdown(_rules(key.problem, trace))}\n"
-    for part in (*_given(key.problem, trace), *_blank(key, trace, look)):
+    for part in (*_given(key.problem, trace), *(table for _, table in _blank(key, trace, look))):
         yield from markdown(part)
         yield ""
 
 
-@SHEETS("tex")
-def _latex(key: Key, trace: Trace, look: Look) -> Iterator[str]:
-    """A document that LaTeX sets."""
+def _latex_lines(key: Key, trace: Trace, look: Look) -> Iterator[str]:
     yield "\\documentclass{article}\n\\usepackage{amsmath}\n\\begin{document}"
     yield f"\\section*{{{escape_latex(look.label(key.problem.title or 'Exercise'))}}}"
     yield f"{escape_latex(_rules(key.problem, trace))}\n"
-    for part in (*_given(key.problem, trace), *_wide(_blank(key, trace, look))):
+    for part in (*_given(key.problem, trace), *_wide(table for _, table in _blank(key, trace, look))):
         yield from latex(part, look)
     yield "\\end{document}"
 
 
-def _wide(parts: Iterator[Sheet]) -> Iterator[Sheet]:
+def _wide(parts: Iterable[Sheet]) -> Iterator[Sheet]:
     """Cells with room for a number."""
     for part in parts:
         yield part._replace(cells=[[r"\hspace{3em}" for _ in row] for row in part.cells])
@@ -97,6 +115,5 @@ def _wide(parts: Iterator[Sheet]) -> Iterator[Sheet]:
 
 def write_sheet(key: Key, format: str) -> bytes:
     """The sheet of an exercise. Raises InputError for a format that is not there."""
-    write: Callable[[Key, Trace, Look], Iterator[str]] = SHEETS.find(format, place="--sheet").function
-    text = "\n".join(write(key, key.problem.solve(), Look()))
-    return f"{text}\n".encode()
+    write: Callable[[Key, Trace, Look], bytes] = SHEETS.find(format, place="--sheet").function
+    return write(key, key.problem.solve(), Look())

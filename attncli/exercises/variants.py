@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from attncli.errors import AttnError, InputError
 from attncli.exercises.keys import Key, key_of
-from attncli.exercises.numbers import WIDTHS, Draw, products, varied, with_numbers
+from attncli.exercises.numbers import WIDTHS, Draw, idle, products, varied, with_numbers
 from attncli.lazy import Array, np
 from attncli.pipeline.normalizers import find_normalizer
 from attncli.pipeline.trace import Trace
@@ -128,6 +128,7 @@ def _tried(problem: Problem, draw: Draw, wish: Wish, like: Difficulty | None) ->
     if not np.isfinite(weights).all():
         return made, None, math.inf
     bad = _badness(trace, weights, wish, is_shared=find_normalizer(problem.normalizer).exponentials)
+    bad += max(0, idle(draw.arrays) - draw.allowed)
     if like is not None:
         off = abs(products(made, weights) - like.products) / max(like.products, 1)
         bad += max(0.0, off - APART)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,9 +47,9 @@ def answered(key: Key, file: str, stdin: Callable[[], bytes]) -> tuple[Problem, 
     Raises what is wrong with the numbers, and UsageError where there are none.
     """
     notes: list[str] = []
-    named = [] if file == "-" else [name for name in described(file) or {} if name in NAMED_STEPS]
+    named = {} if file == "-" else _steps_of(described(file) or {})
     if named:
-        expect = _of_arrays({name: f"{file}::{name}" for name in named})
+        expect = _of_arrays({address: f"{file}::{name}" for address, name in named.items()})
     elif file == "-" or os.path.splitext(file)[1].lower() in ("", *PROBLEMS):
         expect, notes = _of_document(key, file, stdin)
     else:
@@ -56,6 +57,17 @@ def answered(key: Key, file: str, stdin: Callable[[], bytes]) -> tuple[Problem, 
         step = expected[0] if len(expected) == 1 else "output"
         expect, notes = _of_arrays({step: file}), [f"the numbers of {file} are taken for {step}"]
     return replace(key.problem, expect=expect, file=file), notes
+
+
+def _steps_of(names: Iterable[str]) -> dict[str, str]:
+    """The arrays that are named as steps: weights, expected_weights, and of several heads expected_weights_2."""
+    found: dict[str, str] = {}
+    for name in names:
+        plain = name.removeprefix("expected_")
+        step, *parts = re.split(r"_(?=[0-9]+(?:_|$))", plain)
+        if step in NAMED_STEPS:
+            found.setdefault(f"{step}[{','.join(parts)}]" if parts else step, name)
+    return found
 
 
 def _of_document(key: Key, file: str, stdin: Callable[[], bytes]) -> tuple[dict[str, Hand], list[str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pytest
 import yaml
 
@@ -124,6 +125,45 @@ def test_an_exercise_is_its_key_with_blanks(cli: Cli, tmp_path: Path) -> None:
     assert "exists" in cli("new", "--like-problem", path, "--names", names, "-o", folder).err
 
 
+@pytest.mark.parametrize("kind", ["cross", "heads"])
+def test_a_workbook_that_was_filled_in_is_marked_like_the_file(cli: Cli, kind: str, tmp_path: Path) -> None:
+    path = begun(cli, kind, tmp_path)
+    options = ("--like-problem", path, "--sheet", "xlsx", "--seed", 5)
+    assert cli("new", *options, "-o", tmp_path / "ex").status == 0
+    assert cli("new", *options, "-o", tmp_path / "again").status == 0
+    empty = tmp_path / "ex" / "01.xlsx"
+    assert empty.read_bytes() == (tmp_path / "again" / "01.xlsx").read_bytes()
+    key = tmp_path / "ex" / "keys" / "01.yaml"
+    told = yaml.safe_load(key.read_text())["expect"]
+    told["output"][0][0] = round(told["output"][0][0] + 0.3, 2)  # a slip
+    book = openpyxl.load_workbook(empty)
+    for address, numbers in told.items():
+        sheet = book[address.replace("[", "_").replace("]", "")]
+        for i, row in enumerate(numbers, start=3):
+            for j, number in enumerate(row, start=2):
+                sheet.cell(i, j).value = number
+    (tmp_path / "answers").mkdir()
+    book.save(tmp_path / "answers" / "sheet.xlsx")
+    (tmp_path / "answers" / "text.yaml").write_text(yaml.safe_dump({"expect": told}))
+    marked = cli("check", "--problem", key, tmp_path / "answers", "--format", "csv", "--quiet")
+    _, sheet_row, text_row = (line.split(",", 1)[1] for line in marked.out.splitlines())
+    assert sheet_row.startswith("wrong,output,1 1,")
+    assert sheet_row == text_row
+    blank = cli("check", "--problem", key, empty)
+    assert "nothing was marked" in blank.out
+
+
+def test_hostile_labels_stay_text_in_a_workbook(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    labels = "tokens: ['=1+1', '@SUM(A1)', \"a\\x01b\"]\ntitle: '=HYPERLINK(1)'\n"
+    path.write_text(f"X: [[1, 0], [0, 2], [1, 1]]\n{labels}mask: causal\n")
+    assert cli("new", "--like-problem", path, "--sheet", "xlsx", "-o", tmp_path / "ex").status == 0
+    book = openpyxl.load_workbook(tmp_path / "ex" / "01.xlsx")
+    cells = [cell for sheet in book for row in sheet.iter_rows() for cell in row if cell.value is not None]
+    assert {cell.data_type for cell in cells} == {"s", "n"}
+    assert {"=1+1", "@SUM(A1)"} <= {cell.value for cell in cells}
+
+
 def test_what_cannot_be_is_told(cli: Cli, tmp_path: Path) -> None:
     path = begun(cli, "attend", tmp_path)
     names = tmp_path / "names.txt"
@@ -135,7 +175,7 @@ def test_what_cannot_be_is_told(cli: Cli, tmp_path: Path) -> None:
         ((*variants, "-o", tmp_path / "x", "--variants", 0), "1 to 10000"),
         ((*variants, "-o", tmp_path / "x", "--names", names, "--variants", 2), "--variants 3"),
         ((*variants, "-o", tmp_path / "x", "--places", 9), "0 to 6"),
-        ((*variants, "-o", tmp_path / "x", "--sheet", "doc"), "md, tex"),
+        ((*variants, "-o", tmp_path / "x", "--sheet", "doc"), "md, tex, xlsx"),
         (("new", "self", "--like-problem", path, "-o", tmp_path / "x"), "one or the other"),
         (("new", "--like-problem", tmp_path / "none.yaml", "-o", tmp_path / "x"), "does not exist"),
         (("new", "--like-problem", path, "-o", tmp_path / "x", "--places", 0), "more --places"),
@@ -146,7 +186,7 @@ def test_what_cannot_be_is_told(cli: Cli, tmp_path: Path) -> None:
         assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.many
+@pytest.mark.variants
 @pytest.mark.parametrize("kind", ["self", "cross", "heads", "masked", "additive"])
 def test_two_hundred_variants_of_each_of_five_kinds(cli: Cli, kind: str, tmp_path: Path) -> None:
     """They come out well, their keys agree, and none is more work than another by more than 10 %."""

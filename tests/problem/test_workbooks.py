@@ -138,7 +138,7 @@ def test_hostile_workbooks_are_refused_quickly(cli: Cli, tmp_path: Path) -> None
         "entities": (packed(**{"xl/a.xml": entities}), "declares entities"),
         "no book": (packed(a=b"1"), "a zip archive, not .xlsx"),
         "cut": (whole.getvalue()[:900], "a zip archive that is damaged"),
-        "old": (b"\xd0\xcf\x11\xe0" + b"0" * 100, "an old workbook"),
+        "old": (b"\xd0\xcf\x11\xe0" + b"0" * 100, "an old Excel workbook"),
         "rows": (stream.getvalue(), "unpacks to"),
     }
     for name, (data, said) in cases.items():

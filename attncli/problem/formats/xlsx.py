@@ -10,11 +10,12 @@ import io
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, BinaryIO, NoReturn
 
 from attncli.errors import InputError, Place, UsageError, many, raise_all, unknown
 from attncli.lazy import Array, np
-from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source
+from attncli.problem.formats.base import FORMATS, Part, ReadOptions, Source, placeholder
 from attncli.problem.matrix import Matrix
 
 _AREA = re.compile(r"\$?([A-Za-z]{1,3})\$?([0-9]{1,7})(?::\$?([A-Za-z]{1,3})\$?([0-9]{1,7}))?")
@@ -28,7 +29,19 @@ def write(stream: BinaryIO, steps: Mapping[str, Part], meta: Mapping[str, Any]) 
     raise UsageError("workbooks are read, not written", place="-o", hint="-o PATH.csv, which a spreadsheet opens")
 
 
-@FORMATS("xlsx", suffixes=(".xlsx",), write=write, several=True)
+def describe(source: Source) -> dict[str, Matrix]:
+    """The sheets that hold anything, and the defined names, with their shapes."""
+    book = _Book(source)
+    sheets = [sheet.title for sheet in book.values.worksheets if book.used(sheet) is not None]
+    found = {}
+    for name in (*book.values.defined_names, *sheets):
+        _, (top, left, bottom, right) = book.area(name)
+        shape = (bottom - top + 1, right - left + 1)
+        found[name] = Matrix(placeholder(shape, np.dtype(float)), place=Place(f"{source.file}::{name}"))
+    return found
+
+
+@FORMATS("xlsx", suffixes=(".xlsx",), write=write, several=True, describe=describe)
 def read(source: Source, options: ReadOptions, name: str | None) -> dict[str, Matrix]:
     """A workbook (needs openpyxl): FILE.xlsx::Sheet1!B2:D4, a sheet, or a defined name."""
     book = _Book(source)
@@ -192,9 +205,6 @@ def _check(data: bytes, file: str) -> None:
     from zipfile import BadZipFile, ZipFile
 
     place = Place(file)
-    if data.startswith(b"\xd0\xcf\x11\xe0"):
-        hint = "save it as .xlsx, without a password"
-        raise InputError("this is an old workbook (.xls), or one with a password", place=place, hint=hint)
     try:
         with ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
@@ -212,6 +222,7 @@ def _check(data: bytes, file: str) -> None:
         raise InputError(f"not a sound workbook: {error}", place=place) from None
 
 
+@lru_cache(maxsize=2)  # of a class, each step of one workbook after the other is asked for
 def _opened(data: bytes, file: str, *, values: bool) -> Any:
     """The workbook: the values that were stored, or the formulas; no link is followed."""
     try:
