@@ -123,7 +123,7 @@ def test_standard_input_tells_binary_formats_by_their_first_bytes() -> None:
         data = encode(kind, {"a": Matrix(np.eye(2))}, {})
         assert read_matrix("-", stdin=lambda data=data: data).array.tolist() == [[1, 0], [0, 1]]
     assert "--stdin-format" in str(error_of("-", stdin=lambda: b"1,2"))
-    assert "known" in str(error_of("-", options=ReadOptions(stdin_format="xlsx"), stdin=lambda: b"1,2"))
+    assert "known" in str(error_of("-", options=ReadOptions(stdin_format="ods"), stdin=lambda: b"1,2"))
 
 
 def test_the_process_reads_its_own_standard_input() -> None:
@@ -140,9 +140,7 @@ def test_a_name_of_a_file_may_hold_colons(folder: Path) -> None:
     assert read_matrix("a::b.npz::c::d").array.tolist() == [[1]]
 
 
-@pytest.mark.parametrize(
-    "spec", [".", "missing.csv", "no/folder.csv", "Q.xlsx", "Q", "/dev/zero", "a\0.csv", "x" * 400]
-)
+@pytest.mark.parametrize("spec", [".", "missing.csv", "no/folder.csv", "Q.ods", "Q", "/dev/zero", "a\0.csv", "x" * 400])
 @pytest.mark.usefixtures("folder")
 def test_what_is_no_file_is_an_input_error(spec: str) -> None:
     error = error_of(spec)
@@ -156,9 +154,9 @@ def test_no_name_at_all_is_not_the_folder(spec: str) -> None:
 
 
 def test_hints(folder: Path) -> None:
-    (folder / "Q.xlsx").write_text("")
+    (folder / "Q.ods").write_text("")
     assert "did you mean Q.csv?" in str(error_of("q.csv"))
-    assert ".npy" in str(error_of("Q.xlsx"))
+    assert ".npy" in str(error_of("Q.ods"))
     assert "the folder no does not exist" in str(error_of("no/folder.csv"))
     (folder / "link.csv").symlink_to("gone.csv")
     assert "it is a link to gone.csv" in str(error_of("link.csv"))
@@ -193,7 +191,9 @@ def test_suffixes_in_any_case(folder: Path) -> None:
     assert format_of("out.YML").name == "yaml"
     assert format_of(".npz").name == "npz"
     assert format_of("csv").name == "csv"
-    assert {".npy", ".npz", ".csv", ".tsv", ".txt", ".yaml", ".yml", ".json", ".safetensors"} == set(known_suffixes())
+    assert {".npy", ".npz", ".csv", ".tsv", ".txt", ".yaml", ".yml", ".json", ".safetensors", ".xlsx"} == set(
+        known_suffixes()
+    )
 
 
 def test_a_format_is_added_in_one_place(folder: Path) -> None:
@@ -211,8 +211,8 @@ def test_a_format_is_added_in_one_place(folder: Path) -> None:
         Path("a.ones").write_text("12")
         assert read_matrix("a.ones").array.tolist() == [[1, 1], [1, 1]]
         assert encode("b.ones", {"output": Matrix(np.eye(3))}, {}) == b"(3, 3)"
-        (folder / "Q.xlsx").write_text("")
-        assert ".ones" in str(error_of("Q.xlsx"))
+        (folder / "Q.ods").write_text("")
+        assert ".ones" in str(error_of("Q.ods"))
         assert FORMATS.find("ones").help == "A square of ones, as large as the file."
     finally:
         FORMATS.remove("ones")
