@@ -7,6 +7,7 @@ import math
 import pickle
 import threading
 import tracemalloc
+import warnings
 import weakref
 from typing import Any
 
@@ -304,3 +305,16 @@ def test_what_was_computed_is_freed_at_once(n: int) -> None:
         assert held() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("steps", [("output",), ("output", "lse")])
+def test_no_warning_comes_out_of_a_worker_thread(steps: tuple[str, ...]) -> None:
+    """A query that sees nothing has the logarithm of 0; the kernel does not know this score."""
+    q, k, v = (np.random.default_rng(0).normal(size=(600, 4)) for _ in range(3))
+    keep = np.tril(np.ones((600, 600), int), -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trace = attend(q, k, v, score="gaussian", mask={"keep": keep}, steps=steps)
+    assert trace["output"][0].tolist() == [0, 0, 0, 0]
+    if "lse" in steps:
+        assert trace["lse"][0].tolist() == [-np.inf]
