@@ -21,7 +21,8 @@ from attncli.pipeline.normalizers import find_normalizer
 from attncli.pipeline.trace import Trace
 from attncli.problem.problem import Problem
 
-CHANGES, STARTS = 300, 40  # of the numbers of one start; of a variant
+CHANGES, STARTS = 300, 24  # of the numbers of one start; of a variant
+MOST = 600  # numbers, given and weights
 DARING = 0.05  # how often a change for the worse is kept, which leads out of dead ends
 SATURATED = 0.95  # a weight above it leaves nothing to calculate
 APART = 0.05  # how far a variant may be from the usual difficulty, so that any two are within 10 %
@@ -65,6 +66,9 @@ def variants(problem: Problem, count: int, seed: int, wish: Wish) -> Iterator[Va
     matrices = varied(problem)
     if not matrices:
         raise InputError("no matrix has numbers that could be others", hint="identities stay as they are")
+    numbers = sum(array.size for array in matrices.values()) + problem.solve(("weights",))["weights"].size
+    if numbers > MOST:
+        raise InputError(f"{numbers:,} numbers and weights are no exercise", hint=f"{MOST} are a long one")
     tried = [_found(problem, matrices, f"{seed}/{i}", wish, None) for i in range(_TRIED)]
     middle = sorted(tried, key=lambda each: (each.difficulty.products, each.difficulty.digits))[_TRIED // 2]
     seen: set[bytes] = set()

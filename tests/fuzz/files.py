@@ -56,6 +56,44 @@ class Files(Options):
             data[at : at + self.pick(0, 1)] = bytes(self.chance.randrange(256) for _ in range(self.pick(0, 1, 2)))
         return name, bytes(data)
 
+    def workbook(self) -> tuple[str, bytes]:
+        """An .xlsx of one sheet or two, with what cells may hold, whole or with its parts or its bytes changed."""
+        import zipfile
+
+        import openpyxl
+
+        book = openpyxl.Workbook()
+        for title in ("Q", "K")[: self.pick(1, 1, 2)]:
+            sheet = book.create_sheet(title)
+            for row in self.rows(self.size(), self.size()):
+                sheet.append([self._cell(text) for text in row])
+            if self.often(0.05):
+                sheet.merge_cells("A1:B2")
+            for row in sheet.iter_rows():
+                for cell in row:
+                    cell.number_format = self.pick("General", "0.00", "0%", "0.0E+00", "# ?/?", "yyyy", '0"x"', "@")
+        stream = io.BytesIO()
+        book.save(stream)
+        if self.often(0.3):
+            parts = io.BytesIO()
+            with zipfile.ZipFile(stream) as whole, zipfile.ZipFile(parts, "w") as changed:
+                for name in whole.namelist():
+                    text = whole.read(name).decode()
+                    changed.writestr(name, self.mutated(text, self.pick(0, 0, 1, 3)).encode("utf-8", "surrogatepass"))
+            stream = parts
+        data = bytearray(stream.getvalue())
+        for _ in range(self.pick(0, 0, 0, 1, 3)):
+            data[self.chance.randrange(len(data))] = self.chance.randrange(256)
+        return "a.xlsx", bytes(data)
+
+    def _cell(self, text: str) -> object:
+        if self.often(0.9):
+            try:
+                return float(text)
+            except ValueError:
+                return text if text.isprintable() else "x"
+        return self.pick(None, True, "1/2", "=1+1", "#DIV/0!", "x", "")
+
     def seed(self) -> tuple[str, bytes]:
         """A seed with slips."""
         path = self.chance.choice(SEEDS)

@@ -35,6 +35,7 @@ class Maker(Files):
             self.arrays,
             self.difference,
             self.told,
+            self.exercise,
         ]
 
     def case(self) -> Case:
@@ -43,13 +44,13 @@ class Maker(Files):
 
     def read(self) -> Case:
         """A file, shown or computed from."""
-        name, data = self.pick(self.table, self.table, self.binary, self.seed)()
+        name, data = self.pick(self.table, self.table, self.binary, self.seed, self.workbook)()
         reading = [
             name
             for name, field in FIELDS.items()
             if field.panel == "Reading" and name not in ("expect", "stdin_format")
         ]
-        spec, stdin = name + self.pick("", "", "", "::Q", "::x"), b""
+        spec, stdin = name + self.pick("", "", "", "::Q", "::x", "::Q!A1:B2", "::A1"), b""
         how: list[str] = []
         if self.often(0.1):
             spec, stdin = "-", data
@@ -239,6 +240,14 @@ class Maker(Files):
         )
         extra = self.pick([], ["--atol", self.number()], ["--rtol", self.number()], ["--ulp", self.number()])
         return Case(["diff", first, self.pick(first, second), *extra, *self.own("diff")], self.around())
+
+    def exercise(self) -> Case:
+        """Something to begin with, or one variant of a problem."""
+        kind = self.pick("self", "cross", "heads", "x", "additive")
+        if self.often(0.3):
+            return Case(["new", kind, *self.own("new")], self.around())
+        text = self.text(self.settings())
+        return Case(["new", "--like-problem", "p.yaml", "-o", "r", *self.own("new")], {"p.yaml": text.encode()})
 
     def told(self) -> Case:
         """What is listed, drawn, and told of commands and topics."""
