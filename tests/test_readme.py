@@ -52,6 +52,20 @@ def words(svg: str) -> list[str]:
     return html.unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)</text>", svg))).split()
 
 
+def test_the_korean_readme_shows_the_same() -> None:
+    """Its blocks are those that are run above; it names every command, every sample, and files that are there."""
+    path = ROOT / ".github" / "README.ko.md"
+    korean = path.read_text(encoding="utf-8")
+    blocks = BLOCK.findall(korean)
+    assert blocks == BLOCK.findall(README)
+    in_table = re.compile(r"^\| (?:\d+ \| [^|]*\| )?`(attncli [^`]*)`", re.MULTILINE)
+    commands = [command for command in in_table.findall(README) if not re.search(r"samples/(?:1[6-9]|2)", command)]
+    assert in_table.findall(korean) == commands
+    for target in re.findall(r"\]\(([^)]*)\)", korean):
+        assert (path.parent / target).exists(), target
+    assert "](.github/README.ko.md)" in README
+
+
 def test_there_are_commands_to_run() -> None:
     assert len(shown()) >= 10
 
