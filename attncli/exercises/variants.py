@@ -21,9 +21,9 @@ from attncli.pipeline.normalizers import find_normalizer
 from attncli.pipeline.trace import Trace
 from attncli.problem.problem import Problem
 
-CHANGES, STARTS = 300, 24  # of the numbers of one start; of a variant
+CHANGES, STARTS = 900, 12  # of the numbers of one start; of a variant
 MOST = 600  # numbers, given and weights
-DARING = 0.05  # how often a change for the worse is kept, which leads out of dead ends
+DARING = 0.02  # how often a change for the worse is kept, which leads out of dead ends
 SATURATED = 0.95  # a weight above it leaves nothing to calculate
 APART = 0.05  # how far a variant may be from the usual difficulty, so that any two are within 10 %
 _ALIKE = 3  # times that a variant is one of those before; then more numbers are drawn from
@@ -93,10 +93,9 @@ def _found(
     """The first variant that comes out well, and is as hard as the others. least: how wide numbers are drawn from."""
     rng = random.Random(name)
     for start in range(STARTS):
-        found = _climbed(
-            problem, Draw(matrices, rng, max(min(least, WIDTHS - 1), start * WIDTHS // STARTS)), wish, like
-        )
-        if found is not None and (like is None or found.difficulty.is_like(like)):
+        width = max(min(least, WIDTHS - 1), start * WIDTHS // STARTS)
+        found = _climbed(problem, Draw(matrices, rng, width), wish, like)
+        if found is not None:
             return found
     raise InputError(
         f"no numbers were found that come out well and differ at {wish.places} places",
@@ -109,16 +108,21 @@ def _climbed(problem: Problem, draw: Draw, wish: Wish, like: Difficulty | None) 
     made, trace, worst = _tried(problem, draw, wish, like)
     for _ in range(CHANGES):
         if not worst and trace is not None:
-            key = key_of(made, trace, [*problem.expect])
-            work = Difficulty(products(made, trace.rows("weights")), key.digits)
-            return Variant(made, key, work) if key.is_right() else None
+            found = _finished(problem, made, trace)
+            if found.key.is_right() and (like is None or found.difficulty.is_like(like)):
+                return found
         draw.change()
-        other, found, now = _tried(problem, draw, wish, like)
+        other, told, now = _tried(problem, draw, wish, like)
         if now > worst and draw.rng.random() > DARING:
             draw.undo()
         else:
-            made, trace, worst = other, found, now
+            made, trace, worst = other, told, now
     return None
+
+
+def _finished(problem: Problem, made: Problem, trace: Trace) -> Variant:
+    key = key_of(made, trace, [*problem.expect])
+    return Variant(made, key, Difficulty(products(made, trace.rows("weights")), key.digits))
 
 
 def _tried(problem: Problem, draw: Draw, wish: Wish, like: Difficulty | None) -> tuple[Problem, Trace | None, float]:
@@ -136,6 +140,9 @@ def _tried(problem: Problem, draw: Draw, wish: Wish, like: Difficulty | None) ->
     if like is not None:
         off = abs(products(made, weights) - like.products) / max(like.products, 1)
         bad += max(0.0, off - APART)
+        if not bad:  # what is left is how much there is to write
+            digits = _finished(problem, made, trace).difficulty.digits
+            bad += max(0.0, abs(digits - like.digits) / max(like.digits, 1) - APART)
     return made, trace, bad
 
 
