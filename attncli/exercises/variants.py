@@ -17,8 +17,7 @@ from attncli.errors import AttnError, InputError
 from attncli.exercises.keys import Key, key_of
 from attncli.exercises.numbers import WIDTHS, Draw, idle, products, varied, with_numbers
 from attncli.lazy import Array, np
-from attncli.pipeline.normalizers import find_normalizer
-from attncli.pipeline.trace import Trace
+from attncli.pipeline.state import plain_state
 from attncli.problem.problem import Problem
 
 CHANGES, STARTS = 900, 12  # of the numbers of one start; of a variant
@@ -105,55 +104,56 @@ def _found(
 
 def _climbed(problem: Problem, draw: Draw, wish: Wish, like: Difficulty | None) -> Variant | None:
     """What comes of some changes, few of them for the worse; None where it does not come out well."""
-    made, trace, worst = _tried(problem, draw, wish, like)
+    made, worst = _tried(problem, draw, wish, like)
     for _ in range(CHANGES):
-        if not worst and trace is not None:
-            found = _finished(problem, made, trace)
+        if not worst:
+            found = _finished(problem, made, wish)
             if found.key.is_right() and (like is None or found.difficulty.is_like(like)):
                 return found
         draw.change()
-        other, told, now = _tried(problem, draw, wish, like)
+        other, now = _tried(problem, draw, wish, like)
         if now > worst and draw.rng.random() > DARING:
             draw.undo()
         else:
-            made, trace, worst = other, told, now
+            made, worst = other, now
     return None
 
 
-def _finished(problem: Problem, made: Problem, trace: Trace) -> Variant:
+def _finished(problem: Problem, made: Problem, wish: Wish) -> Variant:
+    trace = replace(made, round_steps=wish.places).solve()
     key = key_of(made, trace, [*problem.expect])
     return Variant(made, key, Difficulty(products(made, trace.rows("weights")), key.digits))
 
 
-def _tried(problem: Problem, draw: Draw, wish: Wish, like: Difficulty | None) -> tuple[Problem, Trace | None, float]:
-    """The problem with these numbers, what it gives, and how far it is from coming out well: 0 is well."""
+def _tried(problem: Problem, draw: Draw, wish: Wish, like: Difficulty | None) -> tuple[Problem, float]:
+    """The problem with these numbers, and how far it is from coming out well: 0 is well."""
     made = with_numbers(problem, draw.arrays)
     try:
-        trace = replace(made, round_steps=wish.places).solve()
+        with np.errstate(all="ignore"):  # no more is computed than is looked at
+            at = plain_state(made.arrays(), replace(made.rules(), round_steps=wish.places))
+            weights = at["weights"]
+            scores = at["scores"] if at.begin is None else None
+            seen = np.broadcast_to(at["visible"] if at.begin != "weights" else True, weights.shape)
     except AttnError:
-        return made, None, math.inf
-    weights = trace.rows("weights")
+        return made, math.inf
     if not np.isfinite(weights).all():
-        return made, None, math.inf
-    bad = _badness(trace, weights, wish, is_shared=find_normalizer(problem.normalizer).exponentials)
+        return made, math.inf
+    bad = _badness(weights, scores, seen, wish, is_shared=at.normalizer.exponentials)
     bad += max(0, idle(draw.arrays) - draw.allowed)
     if like is not None:
         off = abs(products(made, weights) - like.products) / max(like.products, 1)
         bad += max(0.0, off - APART)
         if not bad:  # what is left is how much there is to write
-            digits = _finished(problem, made, trace).difficulty.digits
+            digits = _finished(problem, made, wish).difficulty.digits
             bad += max(0.0, abs(digits - like.digits) / max(like.digits, 1) - APART)
-    return made, trace, bad
+    return made, bad
 
 
-def _badness(trace: Trace, weights: Array, wish: Wish, *, is_shared: bool) -> float:
+def _badness(weights: Array, scores: Array | None, seen: Array, wish: Wish, *, is_shared: bool) -> float:
     """How far large scores, weights of nearly 0 or 1, and weights of a row that are alike are from coming out well."""
     unit, bad = 10.0**-wish.places, 0.0
-    if "scores" in trace:
-        scores = np.abs(trace.rows("scores"))
-        bad += float(np.maximum(0, scores[np.isfinite(scores)] - LARGE).sum())
-    seen = np.ones((1, 1), bool) if trace.visible is None else trace.visible
-    seen = np.broadcast_to(seen.mT if trace.layout == "columns" and seen.ndim > 1 else seen, weights.shape)
+    if scores is not None:
+        bad += float(np.maximum(0, np.abs(scores[np.isfinite(scores)]) - LARGE).sum())
     for row, visible in zip(weights.reshape(-1, weights.shape[-1]), seen.reshape(-1, weights.shape[-1]), strict=True):
         shares = sorted(row[visible].tolist())
         if len(shares) < 2:

@@ -202,6 +202,7 @@ def _overlap(merged: Any, area: tuple[int, int, int, int]) -> bool:
 
 def _check(data: bytes, file: str) -> None:
     """Raise InputError for what is no workbook, and for one that would unpack to more than a sheet of numbers."""
+    import zlib
     from zipfile import BadZipFile, ZipFile
 
     place = Place(file)
@@ -218,7 +219,7 @@ def _check(data: bytes, file: str) -> None:
                     head = part.read(_HEAD)
                 if b"<!DOCTYPE" in head or b"<!ENTITY" in head:
                     raise InputError(f"{info.filename} declares entities, which no workbook needs", place=place)
-    except (BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
+    except (BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError) as error:
         raise InputError(f"not a sound workbook: {error}", place=place) from None
 
 
