@@ -21,6 +21,7 @@ from attncli.pipeline.state import plain_state
 from attncli.problem.problem import Problem
 
 CHANGES, STARTS = 900, 12  # of the numbers of one start; of a variant
+FIRST = 6  # starts after which a problem is given up that has given nothing yet
 MOST = 600  # numbers, given and weights
 DARING = 0.02  # how often a change for the worse is kept, which leads out of dead ends
 SATURATED = 0.95  # a weight above it leaves nothing to calculate
@@ -91,8 +92,9 @@ def _found(
 ) -> Variant:
     """The first variant that comes out well, and is as hard as the others. least: how wide numbers are drawn from."""
     rng = random.Random(name)
-    for start in range(STARTS):
-        width = max(min(least, WIDTHS - 1), start * WIDTHS // STARTS)
+    starts = FIRST if like is None else STARTS
+    for start in range(starts):
+        width = max(min(least, WIDTHS - 1), start * WIDTHS // starts)
         found = _climbed(problem, Draw(matrices, rng, width), wish, like)
         if found is not None:
             return found
